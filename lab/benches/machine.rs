@@ -1,5 +1,5 @@
-//! What the machine itself costs: no engine, no store, no runtime. `cargo bench -p baton-lab` takes about half a minute;
-//! `baton bench engine` measures the whole.
+//! Cost of the state machine alone: no engine, no store, no runtime. `cargo bench -p baton-lab` takes about half a minute; `baton bench
+//! engine` measures the whole.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -16,7 +16,7 @@ struct Steps {
     words: Vec<String>,
 }
 
-/// So many steps of `width` effects each.
+/// This many steps of `width` effects each.
 fn flow(width: usize) -> Graph {
     let ask = move |s: &Steps| Ask { requests: (0..width).map(|n| Request::from(graph::tool("t", json!({ "n": n, "left": s.left })))).collect() };
     let fold = |s: &mut Steps, replies: &Replies<'_>| {
@@ -32,7 +32,7 @@ fn begin(graph: &Graph, steps: u32) -> Run {
     Run::start(graph, Start::new("steps", "thread", "run", json!({ "left": steps }))).expect("the input fits")
 }
 
-/// To the end, keeping the journal.
+/// Drives a run to its end and returns the journal.
 fn drive(mut run: Run) -> Vec<Vec<u8>> {
     let mut journal = vec![run.start_entry().encode()];
     let words: Value = json!("w".repeat(100));

@@ -1,6 +1,6 @@
-//! Documents that were made to harm whoever parses them. Each is small; what a naive parser makes of it is not.
+//! Documents made to harm their parsers. Each is small; the work of a naive parser is not.
 //!
-//! This file is included by tests of several crates with `#[path]`, so that it needs nothing but flate2 and zip.
+//! Tests of several crates include this file with `#[path]`, so it needs only flate2 and zip.
 
 use std::fmt::Write as _;
 use std::io::{Cursor, Write as _};
@@ -25,13 +25,13 @@ pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// A form that draws itself: a parser that follows it recurses until its stack is full.
+/// A form that draws itself: a parser that follows it recurses until the stack overflows.
 pub(crate) fn pdf_with_self_referencing_form() -> Vec<u8> {
     let form = "/Type /XObject /Subtype /Form /BBox [0 0 9 9] /Resources << /XObject << /F 5 0 R >> >>";
     pdf(&[page("/XObject << /F 5 0 R >>"), stream("", b"/F Do"), stream(form, b"/F Do")])
 }
 
-/// Forms that each draw the next one twice: as many drawings as there are subsets of the forms.
+/// Forms that each draw the next one twice: exponential work.
 pub(crate) fn pdf_with_nested_forms() -> Vec<u8> {
     const FORMS: usize = 40;
     let mut objects = vec![page("/XObject << /F 5 0 R >>"), stream("", b"/F Do")];
@@ -57,13 +57,13 @@ pub(crate) fn pdf_with_deep_objects() -> Vec<u8> {
     pdf(&[page(""), stream("", format!("{deep} TJ").as_bytes()), deep.into_bytes()])
 }
 
-/// A heading of a megabyte over many paragraphs, each of which knows its heading.
+/// A heading of a megabyte over many paragraphs, each of which has its heading.
 pub(crate) fn docx_with_a_long_heading() -> Vec<u8> {
     let heading = format!("<w:p><w:pPr><w:pStyle w:val=\"Heading1\"/></w:pPr><w:r><w:t>{}</w:t></w:r></w:p>", "h".repeat(1_000_000));
     docx(&format!("{heading}{}", "<w:p><w:r><w:t>a</w:t></w:r></w:p>".repeat(20_000)))
 }
 
-/// Headings that each stand under all that came before.
+/// Headings that are each nested under all earlier ones.
 pub(crate) fn docx_with_deep_headings() -> Vec<u8> {
     let mut body = String::new();
     for level in 0..20_000 {
@@ -77,7 +77,7 @@ pub(crate) fn markdown_with_a_long_heading() -> String {
     format!("# {}\n\n{}", "h".repeat(500_000), "a\n\n".repeat(100_000))
 }
 
-/// Objects from number 3 on: the page, its content, and whatever else.
+/// Objects from number 3 on: the page, its content, and others.
 fn pdf(objects: &[Vec<u8>]) -> Vec<u8> {
     let catalog = b"<< /Type /Catalog /Pages 2 0 R >>".to_vec();
     let pages = b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>".to_vec();
@@ -107,7 +107,7 @@ fn stream(head: &str, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What zlib makes of so many mebibytes of zeros, without compressing them: each block after the first is the same.
+/// The zlib stream of this many mebibytes of zeros, without compressing them: all blocks after the first are equal.
 fn zlib_of_zeros(mebibytes: usize) -> Vec<u8> {
     let zeros = vec![0; 1 << 20];
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());

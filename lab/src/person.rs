@@ -1,4 +1,4 @@
-//! Runs that ask, and the person who answers: drives a run to its end, whatever it or its children want to know on the way.
+//! Drives a run to its end with a person who answers all questions of the run and its children.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use graph::{Key, RunId, ThreadId, Waiting};
 use serde_json::{Value, json};
 use store::{RunFilter, Status};
 
-/// Says what a person says to a question about the effect with this key.
+/// The answer to a question about the effect with this key.
 pub type Person<'p> = &'p (dyn Fn(Key, &Waiting) -> Value + Send + Sync);
 
-/// Waits for the end, and has every question of the thread answered until then.
+/// Waits for the end, and answers every question of the thread until then.
 pub async fn through(engine: &Engine, thread: &ThreadId, run: &RunId, person: Person<'_>) -> Result<Arc<RunResult>, EngineError> {
     loop {
         match engine.wait(run).await? {
@@ -25,7 +25,7 @@ async fn answer(engine: &Engine, thread: &ThreadId, person: Person<'_>) -> Resul
     let filter = RunFilter { statuses: vec![Status::Asking], thread: Some(thread.clone()), ..RunFilter::default() };
     let asking = engine.store().runs(filter).await?;
     if asking.is_empty() {
-        // Its child has just been answered and goes on.
+        // Its child has just been answered and continues.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     for row in asking {
@@ -37,13 +37,13 @@ async fn answer(engine: &Engine, thread: &ThreadId, person: Person<'_>) -> Resul
     Ok(())
 }
 
-/// What the question wants to know: `allow`, `verdict`, `approve`…
+/// The field that the question asks for: `allow`, `verdict`, `approve`…
 pub fn wanted(waiting: &Waiting) -> &str {
     let schema = waiting.question.schema.as_ref();
     schema.and_then(|schema| schema["required"][0].as_str()).unwrap_or_default()
 }
 
-/// Somebody who agrees to everything.
+/// A person who approves everything.
 pub fn agreeable(_: Key, waiting: &Waiting) -> Value {
     json!({ wanted(waiting): true })
 }

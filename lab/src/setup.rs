@@ -1,5 +1,5 @@
-//! The world as the command line furnishes it, with the other ends of its wires in this machine: a model server, an encyclopedia, a mailbox,
-//! a folder. For trying whole flows.
+//! Effect handlers as the command line wires them, with local services: a model server, an encyclopedia, a mailbox, a folder. For tests of
+//! whole flows.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use crate::provider::dialect::Dialect;
 
 pub struct Setup {
     pub dialect: Dialect,
-    /// Where the model answers, and what it is told as a key.
+    /// Address of the model, and its key.
     pub model: String,
     pub key: String,
     /// Where the encyclopedia is.
     pub web: String,
-    /// The folder everything is written below.
+    /// The folder of all files.
     pub folder: PathBuf,
-    /// Where mails go; without one they are only written down.
+    /// Port of the mail server; without one mails are only written to files.
     pub smtp_port: Option<u16>,
     /// Documents to search.
     pub docs: Option<PathBuf>,
-    /// What needs no yes.
+    /// Permissions given in advance.
     pub allowed: Vec<String>,
 }
 
-/// Servers that come with Baton and have something to do here. Others would only make the list of tools longer than a planner is told.
+/// Built-in servers with a purpose here. Others would make the tool list longer than a planner is shown.
 const SERVERS: [&str; 7] = ["stories", "calc", "search", "summary", "files", "mail", "docs"];
 /// The same, for single tools.
 const OFF: [&str; 3] = ["mail.settle", "mail.draft", "files.find"];
@@ -48,7 +48,7 @@ impl Setup {
         }
     }
 
-    /// The folder that `files` keeps to.
+    /// The root of `files`.
     pub fn root(folder: &Path) -> PathBuf {
         folder.join("files")
     }
@@ -60,7 +60,7 @@ impl Setup {
         self.handlers_with(models).await
     }
 
-    /// With somebody else to think.
+    /// With other models.
     pub async fn handlers_with(self, models: impl EffectHandler) -> EffectHandlers {
         let tools = self.tools().await;
         EffectHandlers { models: Some(Arc::new(models)), tools: Some(Arc::new(ToolHandler::new(tools, self.allowed))), agents: None }
@@ -70,7 +70,7 @@ impl Setup {
         let settings = self.settings();
         let mut hub = Tools::builder();
         for kind in SERVERS.iter().filter_map(|name| tools::kind(name)) {
-            // `docs` is not ready where no folder is named.
+            // `docs` is not available without a folder.
             let Ok(server) = kind.build(&settings) else { continue };
             hub = hub.with_local(server.name, server.trust, move |pipe| {
                 let session = server.clone().serve(pipe);
@@ -114,7 +114,7 @@ impl Setup {
     }
 }
 
-/// What flows are told of the model here.
+/// The model profile given to flows.
 pub fn profile() -> serde_json::Value {
     serde_json::json!({ "is_small": false, "context_tokens": 32_000 })
 }

@@ -1,5 +1,5 @@
-//! The team as its user has it: `baton agent` three times, `baton ask --flow supervise`, one configuration; a model that has a fitting reply, an encyclopedia and
-//! a mailbox around them. For the story of the document, told once in peace and then with processes that are killed.
+//! The team as its user runs it: `baton agent` three times, `baton ask --flow supervise`, one configuration; with a scripted model, an
+//! encyclopedia and a mailbox. For the specification's story, once undisturbed and then with killed processes.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
@@ -25,18 +25,18 @@ pub const ME: &str = "ann@example.org";
 
 pub struct Team {
     pub folder: PathBuf,
-    /// The program; `cargo build --workspace --bins` makes it.
+    /// The program, built by `cargo build --workspace --bins`.
     pub baton: PathBuf,
     pub ports: BTreeMap<&'static str, u16>,
     agents: BTreeMap<&'static str, Child>,
     mail: Mail,
-    /// How often the model was asked for what, by errand.
+    /// Number of model calls, by errand and kind.
     pub asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>,
     runtime: tokio::runtime::Runtime,
     encyclopedia: String,
 }
 
-/// Where mails go: our own few lines of SMTP, or somebody else's server.
+/// The mail server: our own minimal SMTP, or an external one.
 enum Mail {
     Ours { mailbox: Mailbox, path: PathBuf },
     Theirs { server: Child, port: u16, folder: PathBuf },
@@ -52,7 +52,7 @@ impl Mail {
 }
 
 impl Team {
-    /// `BATON_SMTP_SERVER` names a server to mail to (`lab/peers/mail_server.py`), as for `mail_kill`.
+    /// `BATON_SMTP_SERVER` names a server (`lab/peers/mail_server.py`), as for `mail_kill`.
     pub fn new(folder: &Path, baton: &Path) -> Team {
         assert!(baton.exists(), "{} is missing: cargo build --workspace --bins", baton.display());
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");
@@ -116,7 +116,7 @@ me = "{ME}"
         command
     }
 
-    /// Starts an agent, again or for the first time, and waits until it listens. Says how many runs it found unfinished.
+    /// Starts or restarts an agent, and waits until it listens. Returns the number of unfinished runs it found.
     pub fn start(&mut self, name: &'static str) -> u64 {
         let port = self.ports[name];
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.join(format!("{name}.log"))).expect("a log");
@@ -154,7 +154,7 @@ me = "{ME}"
         command
     }
 
-    /// The run that does an errand.
+    /// The run of an errand.
     pub fn run(&self, errand: u64) -> Option<RunRow> {
         let path = self.folder.join("main.db");
         if !path.exists() {
@@ -166,7 +166,7 @@ me = "{ME}"
         rows.into_iter().find(|row| row.parent.is_none())
     }
 
-    /// How many mails about an errand lie in the mailbox, once everybody has been heard.
+    /// Number of mails about an errand in the mailbox, once all connections are finished.
     pub fn mails(&self, errand: u64) -> usize {
         let is_of = |subject: &str| errand_in(subject) == Some(errand);
         match &self.mail {
@@ -175,14 +175,14 @@ me = "{ME}"
                 mailbox::subjects(path).iter().filter(|subject| is_of(subject)).count()
             }
             Mail::Theirs { .. } => {
-                // It stores a mail within a few hundredths of a second after it was handed over, or never.
+                // It stores a mail within a few hundredths of a second after the transfer, or never.
                 std::thread::sleep(Duration::from_millis(200));
                 self.letters().iter().filter(|letter| letter.lines().any(|line| line.strip_prefix("Subject: ").is_some_and(is_of))).count()
             }
         }
     }
 
-    /// Mails as they went over the line, where the server keeps them; as they were handed to it otherwise.
+    /// Mails as transferred, where the server stores them; otherwise as handed to it.
     pub fn letters(&self) -> Vec<String> {
         let folder = match &self.mail {
             Mail::Ours { .. } => self.folder.join("outbox"),
@@ -202,7 +202,7 @@ me = "{ME}"
         letters
     }
 
-    /// How often the model was asked for this about an errand.
+    /// Number of model calls of this kind about an errand.
     pub fn count(&self, errand: u64, what: &str) -> u64 {
         self.asked.lock().expect("lock").get(&(errand, what.to_owned())).copied().unwrap_or(0)
     }
@@ -221,9 +221,9 @@ impl Drop for Team {
     }
 }
 
-/// Waits for a process, but not for ever.
+/// Waits for a process, with a timeout.
 pub fn within(mut child: Child, time: Duration) -> Option<Output> {
-    // Both are read while it lives, or a talkative one would stand still.
+    // Both pipes are read while it runs, otherwise it could block.
     let mut readers = Vec::new();
     for from in [
         child.stdout.take().map(|out| Box::new(out) as Box<dyn std::io::Read + Send>),
@@ -270,7 +270,7 @@ fn theirs(command: &str, folder: &Path) -> Mail {
     let mut lines = BufReader::new(server.stdout.take().expect("it is piped")).lines();
     let line = lines.next().expect("a line").expect("it can be read");
     let port = line.strip_prefix("port ").and_then(|port| port.trim().parse().ok()).unwrap_or_else(|| panic!("it says {line:?}"));
-    // What else it tells must be read, or it would stop at a full pipe.
+    // The rest must be read, otherwise it would block on a full pipe.
     std::thread::spawn(move || for _ in lines {});
     Mail::Theirs { server, port, folder: folder.to_owned() }
 }
@@ -283,7 +283,7 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
             let told = body["messages"].to_string();
             *asked.lock().expect("lock").entry((errand_in(&told).unwrap_or_default(), what.to_owned())).or_default() += 1;
             tokio::time::sleep(Duration::from_millis(5)).await;
-            // Where somebody watches, it is asked for a stream.
+            // With a watcher, a stream is requested.
             let (kind, words) = match body["stream"] == Value::Bool(true) {
                 true => ("text/event-stream", Dialect::OpenaiChat.stream(&ScriptedAnswer::Text(&said)).concat()),
                 false => ("application/json", Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&said)).to_string()),
@@ -298,7 +298,7 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
     url
 }
 
-/// A fitting reply, by what the schema asks for.
+/// A valid reply, by the schema.
 fn think(body: &Value) -> (&'static str, String) {
     let told = body["messages"].to_string();
     let errand = format!("Errand {}", errand_in(&told).unwrap_or_default());

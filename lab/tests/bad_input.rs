@@ -1,5 +1,5 @@
-//! What must not be believed, in one place: each is refused or turned into a failure in words that say what to do, and nothing
-//! that was there before is lost. All over the home that people use, a SQLite file.
+//! Invalid input in one place: each is refused or becomes a failure with a helpful message, and existing data is not lost. All with a
+//! SQLite file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -31,7 +31,7 @@ async fn a_truncated_database_is_refused_and_left_as_it_is() {
         says(&refused, &["work.db", "restore it from a copy"]);
         assert_eq!(std::fs::read(&place.db).unwrap(), whole[..keep], "it was touched");
     }
-    // The copy it asked for.
+    // The copy that the error message suggests.
     std::fs::write(&place.db, &whole).unwrap();
     let engine = place.engine(asking(), "");
     engine.answer(&run, QUESTION, 1, json!("yes")).await.unwrap();
@@ -90,11 +90,11 @@ async fn a_reply_of_a_hundred_megabytes_is_a_failure_the_flow_can_read() {
     let told = closing.outcome.output().unwrap()[0]["failed"].as_str().unwrap().to_owned();
     says(&told, &["reply_bytes_max", "too large"]);
     drop(engine);
-    // A hundredth of it is far more than the run itself takes, twice over while SQLite works its WAL into the file.
+    // A hundredth of it is far more than the run itself takes, twice over while SQLite checkpoints its WAL.
     assert!(place.bytes() < 1_000_000, "{} bytes were written", place.bytes());
 }
 
-/// No timing is asserted: how long opening took is printed, and the aim is under 50 ms.
+/// No timing is asserted: the time to open is printed, with a target under 50 ms.
 #[tokio::test]
 async fn ten_thousand_steps_take_little_room_and_open_fast() {
     const STEPS: u32 = 10_000;
@@ -140,7 +140,7 @@ impl TestFolder {
         Engine::new(self.store(), Arc::new(handler), [flow], Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
     }
 
-    /// A run that is put away, and nobody there any more.
+    /// A parked run without a process.
     async fn waiting_run(&self) -> RunId {
         let engine = self.engine(asking(), "");
         let run = engine.start(Order::new("asking", json!({}))).await.unwrap();
@@ -148,7 +148,7 @@ impl TestFolder {
         run
     }
 
-    /// On disk, with everything beside it. Only known once every store on it is closed.
+    /// Size on disk with all files beside it. Only known once every store on it is closed.
     fn bytes(&self) -> u64 {
         let size = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
         size(&self.db) + size(&self.db.with_extension("db-wal"))
@@ -171,7 +171,7 @@ fn asking() -> Graph {
     one_after_another("asking", 1, graph::person("May I?"))
 }
 
-/// Asks the same so many times, and ends with the replies.
+/// Requests the same effect several times, and ends with the replies.
 fn one_after_another(name: &str, times: usize, effect: graph::Effect) -> Graph {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(default)]
@@ -188,7 +188,7 @@ fn one_after_another(name: &str, times: usize, effect: graph::Effect) -> Graph {
     graph.build().unwrap()
 }
 
-/// So many steps with a reply each, and then a question.
+/// This many steps with a reply each, and then a question.
 fn long(steps: u32) -> Graph {
     #[derive(Serialize, Deserialize)]
     struct Long {

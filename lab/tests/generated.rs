@@ -1,5 +1,5 @@
-//! What is generated is committed, so that building the product needs no generator. This says when it is stale: it writes what it
-//! should be, and fails if that differs from what was there.
+//! Generated files are committed, so that building the product needs no generator. This test writes the current version, and fails if the
+//! committed one was stale.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
     renew(server, "lab/tests/models/kserve_server.rs");
 }
 
-/// `cargo run -p baton-lab --bin train_router` says how good they are.
+/// `cargo run -p baton-lab --bin train_router` reports their accuracy.
 #[test]
 fn the_weights_of_the_router_are_those_of_its_training_set() {
     const BYTES_MAX: usize = 300_000;
@@ -31,14 +31,14 @@ fn the_weights_of_the_router_are_those_of_its_training_set() {
     }
 }
 
-/// One picture each, as GitHub and others draw them.
+/// One diagram each, as GitHub and others draw them.
 #[test]
-fn every_flow_is_drawn_in_the_architecture() {
+fn every_flow_is_drawn_in_the_guide() {
     const BEGIN: &str = "<!-- drawn: lab/tests/generated.rs -->\n";
     const END: &str = "<!-- end -->\n";
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let path = root.join("ARCHITECTURE.md");
-    let text = std::fs::read_to_string(&path).expect("ARCHITECTURE.md");
+    let path = root.join("guide/src/flow-graphs.md");
+    let text = std::fs::read_to_string(&path).expect("guide/src/flow-graphs.md");
     let (before, rest) = text.split_once(BEGIN).expect("the place where drawings begin");
     let (_, after) = rest.split_once(END).expect("the place where they end");
     let mut flows = flows::all().expect("the flows");
@@ -53,7 +53,7 @@ fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
     let includes: PathBuf = root.join("crates/models/src/triton");
     let files = protox::compile([&proto], [&includes]).expect("the proto compiles");
     let out = tempfile::tempdir().expect("a directory");
-    // Comments would go through rustdoc as if they were Markdown.
+    // Comments would be parsed as Markdown by rustdoc.
     let builder = tonic_prost_build::configure().build_transport(false).disable_comments(["."]).btree_map(".").out_dir(out.path());
     set(builder).compile_fds(files).expect("code is generated");
     let code = std::fs::read_to_string(out.path().join("inference.rs")).expect("the code");

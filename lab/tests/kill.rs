@@ -1,5 +1,5 @@
-//! A real process, killed with SIGKILL at random moments and started again, 200 times. Afterwards nothing may be lost, nothing
-//! that was answered may have been asked again, and everything that changes the world must have happened once.
+//! A real process, killed with SIGKILL at random moments and restarted, 200 times. Afterwards nothing may be lost, no journalled call may
+//! have been repeated, and every side effect must have happened once.
 
 #![allow(clippy::unwrap_used)]
 
@@ -87,11 +87,11 @@ fn verify(known: &Known, folder: &Path) {
     );
 }
 
-/// The same errands where nobody is killed.
+/// The same errands without kills.
 fn undisturbed(count: u64) -> BTreeMap<u64, Value> {
     let folder = tempfile::tempdir().unwrap();
     let traces = Arc::new(Traces::open(folder.path(), 0).unwrap());
-    // Its clock stands still, so that it takes no time.
+    // Its clock is paused, so that it takes no time.
     runtime(true).block_on(async {
         let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(FileHandler { traces }), flows(), Settings::default());
         let mut outputs = BTreeMap::new();

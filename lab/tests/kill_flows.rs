@@ -1,12 +1,12 @@
-//! The real flows in a real process that is killed with SIGKILL at random moments and started again, over a model server that counts, a
-//! mailbox and a file. `BATON_KILLS` says how often; `./check --long` kills it a thousand times.
+//! The real flows in a real process that is killed with SIGKILL at random moments and restarted, with a counting model server, a mailbox
+//! and a file. `BATON_KILLS` sets the number; `./check --long` kills it a thousand times.
 //!
-//! What is promised, to the call:
+//! Guarantees, per call:
 //!
-//! - Every run that was started ends, with its answer, and its journal gives the same events again.
+//! - Every run that was started ends, with its answer, and its journal replays to the same events.
 //! - Every mail is in the mailbox once, every line in the file once.
-//! - A model call whose answer is in the journal is never asked again. What may be asked again is a call that was in flight when the process
-//!   died: at most once for each kill, because within a life nothing is asked twice.
+//! - A model call whose reply is in the journal is never repeated. Only a call in flight at a kill may be repeated, at most once per kill,
+//!   because within one life nothing is requested twice.
 
 #![allow(clippy::unwrap_used)]
 
@@ -34,7 +34,7 @@ use graph::{Key, Outcome};
 use serde_json::Value;
 use store::{RunFilter, Store};
 
-/// Fits into half a minute.
+/// Takes about half a minute.
 const KILLS: u64 = 80;
 
 #[test]
@@ -62,7 +62,7 @@ fn x3_kills_of_real_flows_lose_nothing_send_nothing_twice_and_pay_for_no_answer_
     println!("{kills} kills, {} runs; {paid}; {vouched}", known.target());
 }
 
-/// The model's server: it writes down who asked for what, in which life.
+/// The model server: it records each request with its life.
 #[derive(Clone, Default)]
 struct Counted {
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -71,7 +71,7 @@ struct Counted {
 struct Asked {
     life: u64,
     key: Key,
-    /// The answer was handed over; whether it arrived, only the journal knows.
+    /// The reply was sent; only the journal knows whether it arrived.
     is_answered: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Models against servers nobody here wrote: llama.cpp's own, with the weights of the embedded model, and Triton.
+//! Models against third-party servers: llama.cpp's own, with the weights of the embedded model, and Triton.
 //!
-//! `lab/peers/llamacpp` and `lab/peers/triton` install and start them, and name their addresses in `BATON_PEER_LLAMACPP` and
-//! `BATON_PEER_TRITON`. Without these, the tests say so and do nothing.
+//! `lab/peers/llamacpp` and `lab/peers/triton` install and start them, and pass their addresses in `BATON_PEER_LLAMACPP` and
+//! `BATON_PEER_TRITON`. Without these, the tests are skipped with a message.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use models::triton::kserve::{ModelInferRequest, ModelReadyRequest};
 use models::{Models, Table};
 use serde_json::{Value, json};
 
-/// A model of a billion numbers on a busy machine is slow, and nothing here should hang.
+/// A large model on a busy machine is slow, but nothing here should hang.
 const DEADLINE: Duration = Duration::from_secs(240);
 
-/// The address of a peer; `None` says why nothing is tried.
+/// The address of a peer; `None` with a message that the test is skipped.
 fn peer(variable: &str, script: &str) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty());
     if url.is_none() {
@@ -62,7 +62,7 @@ struct Outcome {
     told: String,
 }
 
-/// Asks as the engine does; a deadline that passes drops the call and gives `None`.
+/// Calls like the engine; an expired deadline drops the call and returns `None`.
 async fn ask(models: &Models, call: &ModelCall, is_streamed: bool, deadline: Duration) -> Option<Outcome> {
     let told = Arc::new(Mutex::new(String::new()));
     let heard = told.clone();
@@ -116,8 +116,8 @@ async fn llamacpp_is_told_of_tools() {
     let tools = vec![ToolSpec { name: "add".into(), description: "Adds two numbers.".into(), schema }];
     for is_streamed in [false, true] {
         let call = ModelCall { tools: tools.clone(), ..call("What is 2 + 3? Call the tool add.") };
-        // Whether a small model puts the call where its server looks for it is up to the two of them; these weights like to write
-        // it into a fence, which is text.
+        // Whether a small model writes the call in the form its server parses varies; these weights often write it into a fence, which is
+        // text.
         match value(&models, &call, is_streamed).await.0 {
             Value::String(text) => assert!(text.contains("add") && text.contains('2'), "it was told of the tool: {text}"),
             called => assert_eq!(called["tool_calls"], json!([{"name": "add", "arguments": {"a": 2, "b": 3}}]), "{called}"),
@@ -137,7 +137,7 @@ async fn llamacpp_cuts_off_at_the_limit() {
     assert!(failure.message.contains("tokens_max = 3"), "{failure}");
 }
 
-/// The server has one slot: unless it noticed that nobody listens any more, the second question would wait for a thousand tokens.
+/// The server has one slot: unless it notices the closed connection, the second question would wait for a thousand tokens.
 #[tokio::test]
 async fn llamacpp_stops_when_a_call_is_dropped() {
     let Some(models) = llamacpp() else { return };
@@ -154,7 +154,7 @@ async fn llamacpp_stops_when_a_call_is_dropped() {
 #[tokio::test]
 async fn llamacpp_refuses_what_it_cannot() {
     let Some(models) = llamacpp() else { return };
-    // Another model may hold more; this one never will.
+    // Another model may have a larger context; this one does not.
     let long = failure(&models, &call(&"word ".repeat(9_000)), false).await;
     assert_eq!((long.kind, long.retry), (FailureKind::Refused, Retry::No), "{long}");
     let fallback =
@@ -217,7 +217,7 @@ async fn triton_tells_what_is_wrong() {
         ("wrong", FailureKind::Tool, Retry::No, "the model fell over"),
         ("numbers", FailureKind::Refused, Retry::No, "input_ids"),
         ("nobody", FailureKind::Refused, Retry::No, "nobody"),
-        // Triton says of an unloaded model what it says of one that never was.
+        // Triton reports an unloaded model like an unknown one.
         ("asleep", FailureKind::Refused, Retry::No, "asleep"),
     ] {
         let Some(models) = triton(model) else { return };
@@ -235,7 +235,7 @@ async fn triton_is_left_at_the_deadline() {
     for is_streamed in [false, true] {
         assert!(ask(&models, &call("Hi"), is_streamed, Duration::from_secs(2)).await.is_none(), "a minute is longer than the deadline");
     }
-    // The line is still good.
+    // The connection still works.
     let Some(models) = triton("words") else { return };
     assert_eq!(value(&models, &call("Still there?"), true).await.0, json!("Still there? "));
 }

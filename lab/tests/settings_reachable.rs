@@ -1,8 +1,8 @@
 //! No test passes a setting that a user cannot pass.
 //!
-//! A flow refuses, when a run starts, every setting that it does not declare and every value out of bounds, whoever starts the run. So a test can pass only what the flow
-//! accepts, and that is asserted here to be what `flows::settings` lists for users, and the few values that Baton fills in by itself ([`FILLED_IN`]). The tests that pass
-//! one of the latter are those of the mechanism that fills it in.
+//! A flow rejects, when a run starts, every undeclared setting and every value out of bounds, whoever starts the run. So a test can pass
+//! only what the flow accepts, and that is asserted here to be what `flows::settings` lists for users, and the few values that Baton fills
+//! in by itself ([`FILLED_IN`]). The tests that pass one of the latter are those of the mechanism that fills it in.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 struct FilledIn {
     flow: &'static str,
     field: &'static str,
-    /// Beginnings of the names of the functions that may pass it: tests of what fills it in, and helpers that do it in its place.
+    /// Prefixes of the functions that may pass it: tests of what fills it in, and helpers that replace it.
     passed_by: &'static [&'static str],
 }
 
@@ -27,14 +27,14 @@ const FILLED_IN: &[FilledIn] = &[
     // From the stored row of the same question in the thread.
     FilledIn { flow: "chat", field: "row", passed_by: &["c3_", "a_follow_up_is_searched_with_what_it_follows"] },
     FilledIn { flow: "chat", field: "turn", passed_by: &[] },
-    // From the user's preferences, the run before, and the notes of similar requests.
+    // From the user's preferences, the previous run, and the notes of similar requests.
     FilledIn { flow: "reason", field: "prefers", passed_by: &["r7_"] },
     FilledIn { flow: "reason", field: "previous_failed", passed_by: &["r7_"] },
     FilledIn { flow: "reason", field: "remembered", passed_by: &["r8_"] },
-    // From the flows that there are. A user sets `search.enabled_tools`, which is passed on as `each`.
+    // From the registered flows. A user sets `search.enabled_tools`, which is passed on as `each`.
     FilledIn { flow: "auto", field: "flows", passed_by: &["x2_", "auto", "order", "a_page_that_gives_orders"] },
     FilledIn { flow: "auto", field: "each", passed_by: &["x2_", "order", "a_page_that_gives_orders", "s13_"] },
-    // From `auto`, which hands over what is declined.
+    // From `auto`, which hands over declined requests.
     FilledIn { flow: "direct", field: "may_decline", passed_by: &["x2_"] },
     FilledIn { flow: "supervise", field: "each", passed_by: &["s13_"] },
 ];
@@ -48,13 +48,13 @@ fn a_flow_accepts_what_users_can_set_and_what_is_filled_in_and_nothing_else() {
     for graph in &graphs {
         let why = started(graph, &json!({ "no_such_setting": 1 })).err().unwrap_or_default();
         if !names.contains(graph.name()) {
-            // It has another input, or ignores what it does not know.
+            // It has another input, or ignores unknown fields.
             assert!(!why.contains("no_such_setting"), "{} takes settings and declares no settings in its descriptor: {why}", graph.name());
             continue;
         }
         assert!(why.contains("`no_such_setting`"), "{}: {why}", graph.name());
         let accepted = alternatives(&why);
-        // Those of the flows behind it have the flow's name before them, and are passed on.
+        // Those of called flows are prefixed with the flow's name, and are passed on.
         let listed: BTreeSet<String> =
             registry.settings(graph.name()).into_iter().map(|setting| setting.name).filter(|name| !name.contains('.')).collect();
         let filled_in: BTreeSet<String> = FILLED_IN.iter().filter(|one| one.flow == graph.name()).map(|one| one.field.to_owned()).collect();
@@ -107,13 +107,13 @@ fn only_tests_of_what_fills_it_in_pass_what_is_filled_in() {
     assert!(passed.contains("remembered") && passed.contains("row"), "the tests were not found: {passed:?}");
 }
 
-/// What the flow says to an input with these settings.
+/// The flow's error for an input with these settings.
 fn started(graph: &Graph, settings: &Value) -> Result<(), String> {
     let input = json!({ "question": "Why?", "settings": settings });
     Run::start(graph, Start::new(graph.name(), "t", "r", input)).map(|_| ()).map_err(|error| error.to_string())
 }
 
-/// The fields of which serde says that it expected one: ``unknown field `x`, expected one of `a`, `b` ``.
+/// The expected fields in serde's message: ``unknown field `x`, expected one of `a`, `b` ``.
 fn alternatives(why: &str) -> BTreeSet<String> {
     let expected = why.split_once("expected ").map_or("", |(_, expected)| expected);
     expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
@@ -126,12 +126,12 @@ fn out_of_bounds(setting: &Setting) -> Vec<Value> {
     [beyond(setting.minimum.as_ref(), -1), beyond(setting.maximum.as_ref(), 1)].into_iter().flatten().chain(wrong).collect()
 }
 
-/// The lines of a file that are test code, each with the function it is in. All of `lab` is test code.
+/// The test code of a file, each line with its function. All of `lab` is test code.
 fn test_lines<'t>(file: &Path, text: &'t str) -> Vec<(&'t str, &'t str)> {
     let inside = file.strip_prefix(root()).unwrap_or(file);
     let is_test_file = inside.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "lab")
         || inside.file_stem().is_some_and(|name| name.to_string_lossy().ends_with("tests"));
-    // A module of tests in the file itself, not the name of a file of tests.
+    // An inline test module, not a file name.
     let is_module = |pair: &[&str]| pair[0].trim() == "#[cfg(test)]" && pair[1].trim_start().starts_with("mod ") && pair[1].ends_with('{');
     let lines: Vec<&str> = text.lines().collect();
     let begin = if is_test_file { Some(0) } else { lines.windows(2).position(is_module) };
@@ -151,9 +151,9 @@ fn is_modifier(word: &str) -> bool {
     ["", "pub", "pub(crate)", "pub(super)", "async"].contains(&word)
 }
 
-/// The filled-in values that a line has as keys of JSON: `"remembered": …`.
+/// The filled-in values that a line has as JSON keys: `"remembered": …`.
 fn fields(line: &str) -> Vec<&'static str> {
-    // A row has a `turn` of its own, which is not the setting.
+    // A row has its own `turn`, which is not the setting.
     let all: BTreeSet<&str> = FILLED_IN.iter().map(|one| one.field).filter(|field| *field != "turn").collect();
     let is_code = !line.trim_start().starts_with("//");
     all.into_iter().filter(|field| is_code && line.contains(&format!("\"{field}\":"))).collect()

@@ -1,7 +1,6 @@
-//! The simulation as `./check` runs it. Each difference names its seed and cuts, and the command that shows that one alone.
+//! The simulation as `./check` runs it. Each difference prints its seed and cuts, and the command that reproduces it.
 //!
-//! `BATON_SIM_RUNS` sets the number of cut runs; `cargo run --release -p baton-lab --bin simulate -- --runs N` is the same without a test
-//! around it.
+//! `BATON_SIM_RUNS` sets the number of cut runs; `cargo run --release -p baton-lab --bin simulate -- --runs N` is the same without a test.
 
 use baton_lab::sim::sweep::{Sum, Sweep, sweep};
 
@@ -10,7 +9,7 @@ fn cut_anywhere_a_run_ends_as_if_it_had_not_been() {
     check(Sweep { first_seed: 0, runs: runs(100_000), threads: threads(), in_files: false, cuts_per_seed_max: u64::MAX });
 }
 
-/// Fewer, because every run makes a file: the same engine over the home that people use.
+/// Fewer, because every run creates a file: the same engine over SQLite.
 #[test]
 fn so_it_does_over_sqlite() {
     check(Sweep { first_seed: 500_000, runs: runs(100_000) / 100, threads: threads(), in_files: true, cuts_per_seed_max: 8 });

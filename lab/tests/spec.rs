@@ -44,7 +44,7 @@ fn every_behaviour_has_a_test_and_every_test_of_an_item_a_behaviour() {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// The specification itself is not part of the repository; where it lies beside it, the items are compared with it.
+/// The specification itself is not part of the repository; if it is beside it, the items are compared with it.
 #[test]
 fn the_items_are_those_of_the_specification() {
     let Ok(text) = fs::read_to_string(root().join("../shared/spec.md")) else { return };
@@ -54,7 +54,7 @@ fn the_items_are_those_of_the_specification() {
     assert_eq!(named, known.iter().map(String::as_str).collect(), "GROUPS is not what spec.md has");
 }
 
-/// Each kind of mistake is found.
+/// Each kind of mistake is detected.
 #[test]
 fn mistakes_are_reported() {
     let test = |name: &str, path: &str| FoundTest { name: name.into(), path: path.into() };
@@ -94,7 +94,7 @@ fn mistakes_are_reported() {
     }
 }
 
-/// What is a test and what only looks like one.
+/// Tests and functions that only look like tests.
 #[test]
 fn tests_are_functions_that_are_run() {
     let text = "#[test]\nfn s1_one() {\n}\n/// Words.\n#[tokio::test(flavor = \"x\")]\n#[allow(clippy::y)]\npub async fn two() {}\n#[cfg(test)]\nfn three() {}\n\
@@ -108,7 +108,7 @@ fn tests_are_functions_that_are_run() {
     }
 }
 
-/// A test that nobody runs shows nothing.
+/// A test that is never run is an error.
 #[test]
 fn every_suite_stands_in_check() {
     let check = fs::read_to_string(root().join("check")).unwrap();
@@ -119,7 +119,7 @@ fn every_suite_stands_in_check() {
         for suite in suites.map(|entry| entry.unwrap().path()) {
             let is_suite = suite.extension().is_some_and(|kind| kind == "rs") || suite.join("main.rs").exists();
             let name = suite.file_stem().unwrap().to_str().unwrap().to_owned();
-            // Those that need other people's programs are run by the scripts that install them.
+            // Tests that need third-party programs are run by the scripts that install them.
             let is_run = words.contains(&name.as_str()) || peers.contains(&format!("--test {name}"));
             assert!(!is_suite || is_run, "`./check` does not run {}", suite.display());
         }
@@ -150,7 +150,7 @@ struct Behaviour {
 #[derive(Debug)]
 struct NamedTest {
     name: String,
-    /// The folder or file that is meant, if several have a test of this name.
+    /// The folder or file, if several have a test of this name.
     place: Option<String>,
 }
 
@@ -200,7 +200,7 @@ fn named_test(entry: &str) -> Option<NamedTest> {
     Some(NamedTest { name: name.to_owned(), place })
 }
 
-/// All that is wrong with the items and the tests.
+/// All problems of the items and the tests.
 fn compare(items: &[Item], found: &[FoundTest]) -> Vec<String> {
     let mut problems = Vec::new();
     let mut seen = BTreeSet::new();
@@ -251,7 +251,7 @@ fn compare(items: &[Item], found: &[FoundTest]) -> Vec<String> {
     problems
 }
 
-/// One line per item: how many of its behaviours tests assert.
+/// One line per item: the number of behaviours that tests assert.
 fn table(items: &[Item]) -> String {
     let place = |item: &Item| {
         let (group, number) = item.name.split_at_checked(1).unwrap_or_default();
@@ -274,11 +274,11 @@ fn expected() -> BTreeSet<String> {
     GROUPS.iter().flat_map(|(group, count)| (1..=*count).map(move |number| format!("{group}{number}"))).collect()
 }
 
-/// Every test there is, and functions that have an item in their name but are not run.
+/// All tests, and functions that have an item in their name but are not run.
 fn tests() -> (Vec<FoundTest>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for file in ["crates", "lab"].iter().flat_map(|folder| files(&root().join(folder), "rs")) {
-        // Promises of the store are functions in a list; a macro makes a test of each.
+        // Store promises are functions in a list; a macro makes a test of each.
         let list = fs::read_to_string(file.with_file_name("list.rs")).ok().filter(|text| text.contains("promises! {")).unwrap_or_default();
         for (name, has_test) in functions(&fs::read_to_string(&file).unwrap()) {
             if has_test || list.lines().any(|line| line.trim().strip_suffix(',') == Some(&name)) {
@@ -288,21 +288,22 @@ fn tests() -> (Vec<FoundTest>, Vec<String>) {
             }
         }
     }
-    // Those of the page are in the browser's language.
+    // Those of the page are in JavaScript.
     let is_suite = |file: &PathBuf| file.to_str().is_some_and(|name| name.ends_with(".test.mjs"));
     for file in files(&root().join("lab/browser"), "mjs").into_iter().filter(is_suite) {
         let text = fs::read_to_string(&file).unwrap();
         let names = text.lines().filter_map(|line| line.strip_prefix("test(\"")?.split('"').next());
         found.extend(names.map(|name| FoundTest { name: name.to_owned(), path: shown(&file) }));
     }
-    // Other people's programs are driven by scripts.
+    // Third-party programs are driven by scripts.
     let check = fs::read_to_string(root().join("check")).unwrap();
     let peers = check.split_whitespace().filter(|word| word.starts_with("lab/peers/") && root().join(word).is_file());
     found.extend(peers.collect::<BTreeSet<_>>().into_iter().map(|peer| FoundTest { name: peer.to_owned(), path: peer.to_owned() }));
     (found, problems)
 }
 
-/// The functions of a source file, and whether each is a test that runs: it has a test attribute and is not ignored, or a harness's `main` calls it.
+/// The functions of a source file, and whether each is a test that runs: it has a test attribute and is not ignored, or a harness's `main`
+/// calls it.
 fn functions(text: &str) -> Vec<(String, bool)> {
     let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
     let mut found = Vec::new();
@@ -326,7 +327,7 @@ fn function(line: &str) -> Option<&str> {
     rest.split(['(', '<']).next()
 }
 
-/// `s1_two_calls` is about S1.
+/// `s1_two_calls` belongs to S1.
 fn item(name: &str) -> Option<String> {
     let (item, _) = name.split_once('_')?;
     let (letter, number) = item.split_at_checked(1)?;
@@ -334,7 +335,7 @@ fn item(name: &str) -> Option<String> {
     (is_group && number.parse::<u32>().is_ok()).then(|| item.to_uppercase())
 }
 
-/// The files below a folder whose names end so, sorted.
+/// The files below a folder with this ending, sorted.
 fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

@@ -1,7 +1,7 @@
 //! "Research X, write it up as a PDF and mail it to me": three agents, each a process of `baton agent`, a supervisor, an SMTP server.
 //!
-//! Once in peace, and then while a process is killed in each telling, agents and the supervisor in turn (`BATON_TEAM_KILLS` times): one mail each time, and
-//! what was researched is not researched again. `lab/peers/langserve` runs it with a mail server from PyPI.
+//! Once undisturbed, and then with one process killed in each story, agents and the supervisor in turn (`BATON_TEAM_KILLS` times): one mail
+//! each time, and finished research is not repeated. `lab/peers/langserve` runs it with a mail server from PyPI.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,12 +22,12 @@ fn baton() -> PathBuf {
 }
 
 const STORY_MAX: Duration = Duration::from_secs(120);
-/// What the model is asked for first by each agent, and by the supervisor.
+/// The first model call of each agent, and of the supervisor.
 const FIRST: [&str; 4] = ["triage", "document", "letter", "plan"];
-/// A story is the supervisor's beginning, and what each agent does.
+/// A story is the supervisor's start, and each agent's part.
 const PARTS: u64 = 4;
 
-/// What the supervisor's run answered, if it is over.
+/// The output of the supervisor's run, if it has ended.
 fn output(team: &Team, errand: u64) -> Option<Value> {
     let row = team.run(errand)?;
     match result_of(&row)?.outcome {
@@ -82,7 +82,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
     for name in AGENTS {
         team.start(name);
     }
-    // The first is told by processes that have just begun; how long a story takes is seen by the second.
+    // The first one runs in new processes; the second shows how long a story takes.
     let quiet = [0, kills + 1];
     let mut story_ms = 1;
     for errand in quiet {
@@ -92,19 +92,19 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         check(&team, errand);
     }
     let (mut vouched, mut again) = (0, 0);
-    // By victim: how often it was killed, and how often in the middle of its work.
+    // By victim: number of kills, and of those in the middle of its work.
     let mut killed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for errand in 1..=kills {
         let mut asking = team.ask(errand);
         let victim = (errand % 4) as usize;
-        // One in three falls anywhere in a story and a little behind it, the others when the model has heard that the victim is at work.
+        // One in three is at a random time, the others when the model has received the victim's call.
         let within_ms = if errand % 3 == 0 {
             story_ms * 11 / 10
         } else {
             while team.count(errand, FIRST[victim]) == 0 && asking.try_wait().unwrap().is_none() {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            // An agent's own part is short, and the model is heard of in the midst of it.
+            // An agent's own part is short, and its model call is in the middle of it.
             story_ms / if victim == 3 { 1 } else { 4 * PARTS }
         };
         std::thread::sleep(Duration::from_millis(dice.below(within_ms.max(1))));
@@ -126,7 +126,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         loop {
             assert!(begun.elapsed() < STORY_MAX, "errand {errand} comes to no end: {:?}", team.run(errand));
             let run = match team.run(errand) {
-                // It died before the run was in the database: nothing was promised, and the user asks again.
+                // It was killed before the run was in the database: nothing was promised, and the user asks again.
                 None => {
                     within(team.ask(errand), STORY_MAX).expect("it ends");
                     continue;
@@ -137,7 +137,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
             let id = run.run.to_string();
             let arguments: Vec<String> = match run.status {
                 Status::Asking => {
-                    // The person looks into the mailbox.
+                    // The person checks the mailbox.
                     let is_there = team.mails(errand) > 0;
                     let sent = json!({ "text": "", "data": { "outcome": "sent", "message_id": "<seen>", "already": true, "path": "", "detail": "" }, "spans": [] });
                     let word = if is_there { json!({ "verdict": "done", "value": sent }) } else { json!({ "verdict": "again" }) };
@@ -150,13 +150,13 @@ fn p8_one_mail_and_one_research_however_processes_die() {
             within(team.supervisor(&arguments).spawn().unwrap(), STORY_MAX).unwrap_or_else(|| panic!("errand {errand}: {arguments:?} does not end"));
         }
         check(&team, errand);
-        // What was answered is not asked for again; only what was in flight when its own process died may be.
+        // Journalled calls are not repeated; only those in flight when their own process was killed may be.
         let limit = |mine: bool| if mine { 2 } else { 1 };
         assert!(team.count(errand, "report") <= limit(victim == 0), "errand {errand} was researched {} times", team.count(errand, "report"));
         assert!(team.count(errand, "document") <= limit(victim == 1) && team.count(errand, "letter") <= limit(victim == 2), "errand {errand}");
         assert!(team.count(errand, "plan") <= limit(victim == 3), "errand {errand}");
     }
-    // Nothing came late, either.
+    // Nothing arrived late either.
     let all = || 0..=kills + 1;
     let mails: Vec<usize> = all().map(|errand| team.mails(errand)).collect();
     assert!(mails.iter().all(|&count| count == 1), "{mails:?}");

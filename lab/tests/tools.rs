@@ -1,4 +1,4 @@
-//! The hub with real processes and real sockets: children that die, hang, say too much or must not be left behind.
+//! The hub with real processes and sockets: children that die, hang, send too much or must not be left behind.
 #![allow(clippy::unwrap_used, reason = "helpers of a test are as free as the test")]
 
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ async fn text(tools: &Tools, tool: &str, arguments: Value) -> String {
     tools.call(tool, &arguments, &within(Duration::from_secs(30))).await.unwrap().text
 }
 
-/// Waits until it is so. Nothing here depends on how long that takes.
+/// Waits for a condition. Nothing here depends on how long that takes.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let waiting = async {
         while !is_so() {
@@ -41,7 +41,7 @@ async fn until(what: &str, is_so: impl Fn() -> bool) {
 }
 
 fn is_alive(pid: &str) -> bool {
-    // A zombie is in the table too, but does nothing any more.
+    // A zombie is in the table too, but is inactive.
     let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     status.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
@@ -75,7 +75,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
     let failure = tools.call("peer.exit", &json!({}), &within(Duration::from_secs(30))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InDoubt, "{failure}");
     assert!(failure.message.contains("leaving in the middle"), "{failure}");
-    // It may be up again, or not yet be known to be gone; a call that meets the old line breaks off as the first did.
+    // It may be up again, or not be known to be gone yet; a call on the old connection fails like the first.
     until("up again", || matches!(tools.health()[0].status, ServerStatus::Up { .. })).await;
     let mut answered = false;
     for _ in 0..200 {
@@ -89,7 +89,7 @@ async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
     tools.close().await;
 }
 
-/// A launcher leaves its own children behind unless the whole group ends.
+/// A launcher leaves its own children behind unless the whole group is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_child_is_left_behind() {
     let dir = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ async fn no_child_is_left_behind() {
         assert!(is_alive(&server) && is_alive(&sleeper));
         match is_closed {
             true => tools.close().await,
-            // Nobody waits for it.
+            // Not waited for.
             false => drop(tools),
         }
         until("both are gone", || !is_alive(&server) && !is_alive(&sleeper)).await;
@@ -125,7 +125,7 @@ async fn children_see_no_keys_of_ours() {
     tools.close().await;
 }
 
-/// The fixture over HTTP, as a process of its own.
+/// The fixture over HTTP, as a separate process.
 struct Served {
     child: tokio::process::Child,
     address: String,
@@ -170,10 +170,10 @@ async fn a_call_that_hangs_over_http_is_cancelled_there() {
 }
 
 const GIGABYTE: usize = 1 << 30;
-/// What a test may need beside everything it reads.
+/// Memory that a test may need in addition to its input.
 const MEMORY_KB_MAX: u64 = 700 << 10;
 
-/// A server by hand: it answers as little as it must, and a gigabyte when a tool is called.
+/// A hand-written server: minimal replies, and a gigabyte when a tool is called.
 fn answer(request: &Value) -> Option<Result<Value, ()>> {
     let result = match request["method"].as_str()? {
         "initialize" => json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "loud", "version": "1"}}),
@@ -204,7 +204,7 @@ async fn a_gigabyte_over_a_pipe_is_an_error_and_fills_no_memory() {
                     None => {}
                     Some(Ok(reply)) => write.write_all(format!("{reply}\n").as_bytes()).await.unwrap(),
                     Some(Err(())) => {
-                        // The id stands last, as some SDKs write it.
+                        // The id comes last, as some SDKs write it.
                         write.write_all(br#"{"jsonrpc":"2.0","result":{"content":[{"type":"text","text":""#).await.unwrap();
                         let chunk = vec![b'x'; 1 << 16];
                         for _ in 0..GIGABYTE / chunk.len() {
@@ -254,7 +254,7 @@ async fn a_gigabyte_over_http_is_an_error_and_is_not_even_read() {
     }
 }
 
-/// What a crash left in doubt can be judged before any server is up again.
+/// An unknown outcome after a crash can be decided before any server is up again.
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_are_there_again_at_the_next_start() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Which crate may depend on which, as cargo sees it.
+//! Dependencies between crates, as reported by cargo.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +7,7 @@ const PREFIX: &str = "baton-";
 /// Upper limit for all packages the engine needs, itself excluded.
 const ENGINE_PACKAGES_MAX: usize = 90;
 
-/// All packages that a crate needs when it is built for use, down to this depth.
+/// All packages that a crate needs in a normal build, down to this depth.
 fn tree(name: &str, depth: &str) -> BTreeSet<String> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let package = format!("{PREFIX}{name}");
@@ -123,7 +123,7 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
     }
 }
 
-/// What `service` may use: every crate below it.
+/// Dependencies allowed for `service`: every crate below it.
 const SERVICE: &[&str] = &[
     "agents",
     "audit",
@@ -146,7 +146,7 @@ const SERVICE: &[&str] = &[
     "wire",
 ];
 
-/// What `measure` may use.
+/// Dependencies allowed for `measure`.
 const MEASURE: &[&str] = &[
     "effects",
     "embedded-model",
@@ -168,7 +168,7 @@ const MEASURE: &[&str] = &[
     "wire",
 ];
 
-/// What `cli` may use. It configures and wires nothing itself, so it needs neither agents, scripts nor the verifier.
+/// Dependencies allowed for `cli`. It does no configuration and wiring itself, so it needs neither agents, scripts nor the verifier.
 const CLI: &[&str] = &[
     "audit",
     "effects",

@@ -1,6 +1,6 @@
-//! An answer as it is printed: Markdown laid out for a terminal, with the sentences that no source supports coloured, counted and explained.
+//! Prints an answer: Markdown laid out for a terminal, with unsupported sentences coloured, counted and explained.
 //!
-//! Flows check their answers themselves and mark what is not supported. A program that reads stdout gets the Markdown as it is.
+//! Flows check their answers themselves and mark what is not supported. If stdout is not a terminal, the Markdown is written unchanged.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -18,7 +18,7 @@ pub(crate) struct Answer {
     pub(crate) text: String,
     sources: Vec<Source>,
     sentences: Vec<Sentence>,
-    /// What the run wrote into its workspace.
+    /// Files that the run wrote into its workspace.
     pub(crate) files: Vec<WrittenFile>,
 }
 
@@ -38,14 +38,14 @@ const SENTENCE_CHARS_MAX: usize = 160;
 const SOURCES: &str = "\n\n**Sources**\n";
 
 impl Answer {
-    /// What a run says in the end: its output, or what it last said to the thread.
+    /// The answer of a run: its output, or its last message to the thread.
     pub(crate) fn of(output: &Value, said: Option<&str>) -> Answer {
         let text = match (output.get("answer").unwrap_or(output), said) {
             (Value::String(answer), _) => answer.clone(),
             (_, Some(said)) => said.to_owned(),
             (other, None) => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
         };
-        // Flows that check nothing have no such lists, or others of the same name.
+        // Flows without checks have no such lists, or different ones of the same name.
         let list = |name: &str| output.get(name).cloned().unwrap_or_default();
         Answer {
             text,
@@ -64,12 +64,12 @@ impl Answer {
         Ok(writeln!(anstream::stdout(), "{}", self.rendered(std::io::stdout().is_terminal()))?)
     }
 
-    /// For a terminal, or the Markdown as it is.
+    /// Laid out for a terminal, or the plain Markdown.
     pub(crate) fn rendered(&self, is_for_terminal: bool) -> String {
         if is_for_terminal { self.coloured(markdown::terminal_width()) } else { evidence::visible(&self.text) }
     }
 
-    /// How well it is supported, in a line; nothing for flows that do not check.
+    /// One line about its support; `None` for flows that do not check.
     pub(crate) fn summary(&self) -> Option<String> {
         let count = |status: Status| self.sentences.iter().filter(|sentence| sentence.status == status).count() as u64;
         let (supported, weak) = (count(Status::Supported), count(Status::Weak));
@@ -91,9 +91,9 @@ impl Answer {
         Some(paint(style, words))
     }
 
-    /// Each source, and each sentence with its status and what is wrong with it.
+    /// Each source, and each sentence with its status and problems.
     pub(crate) fn details(&self) -> String {
-        // Where nothing was looked up, a mark would say more than anybody knows.
+        // If nothing was looked up, a mark would be misleading.
         if !self.is_marked() && self.sources.is_empty() {
             return self.summary().unwrap_or_else(|| "the last answer has no sources and no checked sentences".to_owned());
         }
@@ -116,12 +116,12 @@ impl Answer {
         lines.join("\n")
     }
 
-    /// Something was shown to the model, so that there was something to hold its words to.
+    /// Whether passages were shown to the model, so that its text could be checked.
     fn is_marked(&self) -> bool {
         [UNSUPPORTED_MARK, CONTRADICTED_MARK, WEAK_MARK].iter().any(|mark| self.text.contains(mark))
     }
 
-    /// Laid out for a terminal, with the sentences coloured that no source supports.
+    /// Laid out for a terminal, with unsupported sentences coloured.
     fn coloured(&self, width: usize) -> String {
         let body = self.text.rsplit_once(SOURCES).filter(|_| !self.sources.is_empty()).map_or(self.text.as_str(), |(body, _)| body);
         let mut text = markdown::render(body, width, &self.marks(body));
@@ -132,7 +132,7 @@ impl Answer {
         text
     }
 
-    /// Where those sentences stand in the Markdown.
+    /// The ranges of those sentences in the Markdown.
     fn marks(&self, body: &str) -> Vec<Mark> {
         let mark = |sentence: &Sentence| {
             let (start, end) = (sentence.range.start, sentence.range.end);
@@ -145,7 +145,7 @@ impl Answer {
             let (words, rest) = (body.get(start..end)?, body.get(end..)?);
             match rest.starts_with(mark) {
                 true => Some((start..end + mark.len(), style)),
-                // In a table the mark stands inside.
+                // In a table the mark is inside the cell.
                 false => words.contains(mark).then_some((start..end, style)),
             }
         };

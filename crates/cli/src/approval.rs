@@ -1,7 +1,7 @@
-//! A plan put before a person: shown, approved, declined, or changed in their editor.
+//! Approval of a plan at the terminal: shown, approved, declined, or changed in an editor.
 //!
-//! A question about a plan is one whose schema wants more than yes or no; the names of what else it takes are the plan's lists. What they hold now was
-//! noted by the flow when it planned. What is sent back is checked by the flow again, and by its hash what was approved is what runs.
+//! A question is about a plan if its schema takes more than yes or no; the other fields are the plan's lists. Their current content is in a
+//! note of the flow. The flow checks what is sent back, and the plan's hash ensures that the approved plan is the one that runs.
 
 use engine::{Engine, plan_lists as lists};
 use graph::Question;
@@ -15,7 +15,7 @@ use crate::question::Open;
 /// The plan a question is about.
 pub(crate) struct Proposal {
     pub(crate) plan: Plan,
-    /// As the flow calls it.
+    /// The hash given by the flow.
     pub(crate) hash: Option<String>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn proposal(engine: &Engine, open: &Open) -> Result<Option<Prop
 }
 
 impl Proposal {
-    /// The answer that has this plan carried out; with another plan, that one.
+    /// The answer that approves this plan, or the edited one.
     pub(crate) fn approved(&self, question: &Question, edited: Option<&Plan>) -> Value {
         let mut answer = Map::from_iter([(APPROVE.to_owned(), json!(true))]);
         if properties(question).is_some_and(|fields| fields.contains_key(HASH)) {
@@ -64,7 +64,7 @@ fn refused(question: &Question, field: &str, reason: &str) -> Value {
     answer
 }
 
-/// What a person wrote, if it is a plan that the question takes.
+/// Parses an edited plan and checks that the question accepts it.
 pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| format!("that is not JSON: {error}"))?;
     let Value::Object(fields) = value else { return Err("that is not an object".to_owned()) };
@@ -87,14 +87,14 @@ pub(crate) fn read(question: &Question, text: &str) -> std::result::Result<Plan,
     }
 }
 
-/// Opens the user's editor on a text and gives back what they made of it.
+/// Opens the user's editor on a text and returns the edited text.
 pub(crate) fn edit(text: &str) -> Result<String> {
     let failed = |why: String| ServiceError::Failed(format!("the plan cannot be edited: {why}"));
     let named = ["VISUAL", "EDITOR"].iter().find_map(|name| std::env::var(name).ok().filter(|editor| !editor.trim().is_empty()));
     let editor = named.unwrap_or_else(|| "vi".to_owned());
     let file = tempfile::Builder::new().prefix("plan-").suffix(".json").tempfile().map_err(|error| failed(error.to_string()))?;
     std::fs::write(file.path(), text)?;
-    // By the shell, because it may come with arguments (`code --wait`).
+    // Run by the shell, because the command may have arguments (`code --wait`).
     let status = std::process::Command::new("sh").arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file.path()).status();
     match status {
         Ok(status) if status.success() => Ok(std::fs::read_to_string(file.path())?),
@@ -107,7 +107,7 @@ fn properties(question: &Question) -> Option<&Map<String, Value>> {
     question.schema.as_ref()?.get("properties")?.as_object()
 }
 
-/// By its field, or as the last line of the question says it.
+/// From its field, or from the last line of the question.
 fn hash(question: &Question) -> Option<String> {
     let field = properties(question).and_then(|fields| fields.get(HASH)?.get("default")?.as_str());
     let last = || question.prompt.lines().last()?.strip_prefix("plan ");

@@ -1,4 +1,5 @@
-//! A tar file that ends with a list of the SHA-256 of everything in it. Without that list, or with another file in it, it is not complete and is not used.
+//! A tar file that ends with a list of the SHA-256 of each entry. An archive without that list, or with other entries, is incomplete and is
+//! rejected.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -14,14 +15,14 @@ use service::private;
 const MANIFEST: &str = "manifest.json";
 const FORMAT: &str = "baton-archive";
 const VERSION: u32 = 1;
-/// The list itself; a file has about 150 bytes in it.
+/// Limit of the list; it has about 150 bytes per file.
 const MANIFEST_BYTES_MAX: u64 = 256 << 20;
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     format: String,
     version: u32,
-    /// What it is: `backup`, or `user NAME`.
+    /// Content: `backup`, or `user NAME`.
     pub(crate) of: String,
     pub(crate) made_ms: i64,
     /// The version of Baton that made it.
@@ -36,7 +37,7 @@ struct Entry {
     sha256: String,
 }
 
-/// An archive that is being written, under another name until it is complete.
+/// An archive under a temporary name until it is complete.
 pub(crate) struct Writer {
     tar: tar::Builder<NamedTempFile>,
     to: PathBuf,
@@ -44,14 +45,14 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// A file that exists is not written over.
+    /// Existing files are not overwritten.
     pub(crate) fn create(to: &Path) -> Result<Writer> {
         if to.exists() {
             return Err(ServiceError::Usage(format!("{} exists already; name another file, or remove it first", to.display())));
         }
         let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let wrong = |error| ServiceError::Usage(format!("{} cannot be written: {error}", to.display()));
-        // Temporary files are made for this account only.
+        // Temporary files are readable by this account only.
         let file = tempfile::Builder::new().prefix(".baton-archive-").tempfile_in(folder).map_err(wrong)?;
         Ok(Writer { tar: tar::Builder::new(file), to: to.to_owned(), entries: Vec::new() })
     }
@@ -60,7 +61,7 @@ impl Writer {
     pub(crate) fn add_file(&mut self, path: &Path, from: &Path) -> Result<()> {
         let mut file = match File::open(from) {
             Ok(file) => file,
-            // Deleted while we looked.
+            // Deleted in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(ServiceError::Failed(format!("{} cannot be read: {error}", from.display()))),
         };
@@ -95,7 +96,7 @@ impl Writer {
         self.entries.len()
     }
 
-    /// Writes the list and gives the file its name, once all of it is on the disk.
+    /// Writes the list, syncs, and renames the file.
     pub(crate) fn finish(mut self, of: String, made_ms: i64) -> Result<u64> {
         let files = std::mem::take(&mut self.entries);
         let manifest = Manifest { format: FORMAT.into(), version: VERSION, of, made_ms, baton: env!("CARGO_PKG_VERSION").into(), files };
@@ -109,7 +110,7 @@ impl Writer {
     }
 }
 
-/// Unpacks an archive into an empty folder, and checks that every file is just the one that was put in. `may_have` says which paths belong into it.
+/// Unpacks an archive into an empty folder, and verifies every file. `may_have` tells which paths are allowed.
 pub(crate) fn unpack(from: &Path, into: &Path, may_have: &dyn Fn(&Path) -> bool) -> Result<Manifest> {
     let wrong = |why: String| ServiceError::Failed(format!("{} cannot be used: {why}", from.display()));
     let file = File::open(from).map_err(|error| ServiceError::Usage(format!("{} cannot be read: {error}", from.display())))?;
@@ -155,7 +156,7 @@ pub(crate) fn unpack(from: &Path, into: &Path, may_have: &dyn Fn(&Path) -> bool)
     Ok(manifest)
 }
 
-/// Writes a new file and says the hash of what was written.
+/// Writes a new file and returns the hash of its content.
 fn copy(from: &mut dyn Read, to: &Path) -> io::Result<String> {
     if let Some(folder) = to.parent() {
         private::make_folder(folder)?;

@@ -1,7 +1,7 @@
-//! What a person types at the terminal: one line editor for a session and for a run's questions.
+//! Terminal input: one line editor for a session and for a run's questions.
 //!
-//! While it reads, the terminal is in its hands: Ctrl-C is a key and no signal. It reads in a thread of its own and gives it back at every key that
-//! ends a line, so that no forgotten reader takes the next line away.
+//! While it reads, it controls the terminal: Ctrl-C is a key and not a signal. It reads in its own thread and returns after every line, so
+//! that no abandoned reader takes the next one.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::exit::{Exit, Result, ServiceError};
 use crate::follow::Interrupts;
 
 pub(crate) struct Editor {
-    /// Away while it reads.
+    /// `None` while it reads.
     inner: Option<Box<rustyline::Editor<Words, FileHistory>>>,
     history: Option<PathBuf>,
-    /// The terminal as it was found.
+    /// The terminal settings before the editor changed them.
     found: Option<Termios>,
 }
 
-/// What came of asking for a line.
+/// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     Line(String),
@@ -34,19 +34,19 @@ pub(crate) enum Typed {
     Interrupted,
     /// Ctrl-D.
     End,
-    /// Somebody wants the process to end.
+    /// The process is asked to end.
     Leave(Exit),
 }
 
 const HISTORY_MAX: usize = 1_000;
 
 impl Editor {
-    /// Remembers nothing and completes nothing.
+    /// Without history and completion.
     pub(crate) fn new() -> Result<Editor> {
         Editor::with(Words::default(), None)
     }
 
-    /// Completes these words at the start of a line, and remembers what was typed in the file, which nobody else may read.
+    /// Completes these words at the start of a line, and keeps a history in the file, readable by this account only.
     pub(crate) fn remembering(words: Words, history: &Path) -> Result<Editor> {
         let mut editor = Editor::with(words, Some(history.to_owned()))?;
         if let Some(inner) = &mut editor.inner
@@ -60,14 +60,14 @@ impl Editor {
 
     fn with(words: Words, history: Option<PathBuf>) -> Result<Editor> {
         let builder = Config::builder().max_history_size(HISTORY_MAX).and_then(|builder| builder.history_ignore_dups(true));
-        // Its own terminal: stdout may be a file.
+        // Uses the terminal itself: stdout may be a file.
         let config = builder.map_err(|error| trouble(&error))?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
         let mut inner = rustyline::Editor::with_config(config).map_err(|error| trouble(&error))?;
         inner.set_helper(Some(words));
         Ok(Editor { inner: Some(Box::new(inner)), history, found: tcgetattr(std::io::stdin()).ok() })
     }
 
-    /// A line, or several: one that ends in a backslash goes on in the next, and what is pasted stays together.
+    /// One line, or several: a line that ends in a backslash continues, and pasted text stays together.
     pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<Typed> {
         let Some(mut inner) = self.inner.take() else { return Ok(Typed::End) };
         let styled = (prompt.to_owned(), terminal::paint(terminal::BOLD, prompt));
@@ -88,7 +88,7 @@ impl Editor {
                 if let Some(path) = &self.history
                     && !line.trim().is_empty()
                 {
-                    // What is not remembered is typed again.
+                    // Without a history entry the user types it again.
                     let kept = inner.add_history_entry(line.as_str()).and_then(|_| inner.append_history(path));
                     kept.unwrap_or_else(|error| tracing::warn!("{} cannot be written: {error}", path.display()));
                 }
@@ -102,17 +102,17 @@ impl Editor {
         typed
     }
 
-    /// The terminal as it was, when its reader will not come back to do it.
+    /// Restores the terminal, if its reader will not return to do so.
     fn give_back(&self) {
         if let Some(found) = &self.found {
-            // Nothing is left to do about it.
+            // No way to report it.
             let _ = tcsetattr(std::io::stdin(), SetArg::TCSANOW, found);
             eprint!("\x1b[?2004l\r\n");
         }
     }
 }
 
-/// Lines that end in a backslash with what follows them.
+/// Joins lines that end in a backslash with the next.
 pub(crate) fn joined(typed: &str) -> String {
     typed.replace("\\\r\n", "\n").replace("\\\n", "\n")
 }
@@ -125,7 +125,7 @@ fn trouble(error: &ReadlineError) -> ServiceError {
     ServiceError::Failed(format!("the terminal cannot be read: {error}"))
 }
 
-/// What may be completed: the first word of a line from a list, words after some of them from another, and file names after others.
+/// Completions: the first word of a line from a list, words after some of them from another, and file names after others.
 #[derive(Default)]
 pub(crate) struct Words {
     pub(crate) first: Vec<String>,
@@ -147,7 +147,7 @@ impl Completer for Words {
     fn complete(&self, line: &str, pos: usize, context: &Context<'_>) -> rustyline::Result<(usize, Vec<Pair>)> {
         let typed = &line[..pos];
         let Some((first, rest)) = typed.split_once(' ') else {
-            // Only what begins like a command; everything else is a message.
+            // Only commands are completed; everything else is a message.
             let fitting = if typed.starts_with('/') { Words::fitting(&self.first, typed) } else { Vec::new() };
             return Ok((0, fitting));
         };

@@ -1,4 +1,4 @@
-//! How the program ends: an exit code for scripts, and for people what went wrong with what to do about it.
+//! Exit codes for scripts, and error messages with hints for people.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use service::signals::StopSignal;
 pub(crate) use service::{Result, ServiceError};
 use store::StoreError;
 
-/// The codes `baton --help` promises.
+/// The codes documented in `baton --help`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
     Well,
@@ -20,7 +20,7 @@ pub(crate) enum Exit {
     Terminated,
 }
 
-/// What they mean, for `--help`.
+/// Their descriptions, for `--help`.
 const CODES: &str = "\
 Exit codes:
     0  it went well
@@ -30,7 +30,7 @@ Exit codes:
     4  the run waits for a person; the way to answer was printed
   130  interrupted; an unfinished run can be resumed (143 when terminated)";
 
-/// A help text that ends with them.
+/// Appends the codes to a help text.
 pub(crate) fn with_codes(help: &str) -> String {
     format!("{help}\n\n{CODES}")
 }
@@ -67,14 +67,14 @@ impl From<StopSignal> for Exit {
     }
 }
 
-/// Prints an error and what to do about it.
+/// Prints an error with a hint.
 pub(crate) fn tell(trouble: &ServiceError) -> Exit {
-    // The reader of our output closed it, as `head` does.
+    // The reader of the output closed it, as `head` does.
     if matches!(trouble, ServiceError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
         return Exit::Well;
     }
     let red = anstyle::AnsiColor::Red.on_default().bold();
-    // Nowhere is left to complain to.
+    // stderr is the last place to report to.
     let _ = writeln!(anstream::stderr(), "{red}baton:{red:#} {trouble}{}", hint(trouble).map(|hint| format!("\n{hint}")).unwrap_or_default());
     code_of(trouble)
 }
@@ -89,7 +89,7 @@ fn code_of(trouble: &ServiceError) -> Exit {
     }
 }
 
-/// The next step, where the error itself does not say.
+/// The next step, if the error itself does not name one.
 fn hint(trouble: &ServiceError) -> Option<String> {
     match trouble {
         ServiceError::Engine(EngineError::Store(StoreError::Held { thread, .. })) => {

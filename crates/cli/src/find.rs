@@ -1,4 +1,4 @@
-//! From what a person typed to the run they mean: any part of an id that fits only one.
+//! Finds a run by any part of its id that is unique.
 
 use graph::RunId;
 use store::{RunFilter, RunRow, Store};
@@ -6,7 +6,7 @@ use terminal::{age, now_ms, one_line, short};
 
 use crate::exit::{Result, ServiceError};
 
-/// Candidates worth listing.
+/// Maximum number of candidates listed.
 const LISTED_MAX: usize = 8;
 
 pub(crate) async fn run(store: &dyn Store, typed: &str) -> Result<RunRow> {
@@ -19,7 +19,7 @@ pub(crate) async fn run(store: &dyn Store, typed: &str) -> Result<RunRow> {
     }
     let filter = RunFilter { id_part: Some(typed.clone()), limit: LISTED_MAX + 1, ..RunFilter::default() };
     let mut found = store.runs(filter).await?;
-    // Lists show the end of an id, so that is what is most often meant.
+    // Lists show the end of an id, so the end is matched first.
     let mut ending: Vec<usize> = (0..found.len()).filter(|&at| found[at].run.as_str().ends_with(&typed)).collect();
     match (found.len(), ending.len()) {
         (0, _) => Err(unknown(store, &typed).await?),

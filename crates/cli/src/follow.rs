@@ -1,11 +1,11 @@
-//! Drives a run in this process and shows it, until it is over, only a person can move it, or somebody interrupts.
+//! Drives a run in this process and shows it, until it ends, waits for a person, or is interrupted.
 //!
 //! ```text
-//!   going ──► over ─────────────────────────────────► answer on stdout, exit 0 or 1
-//!     │ ▲───► a question ──► typed at the terminal
-//!     │            └───────► nobody there ───────────► how to answer, exit 4
-//!     ├─────► Ctrl-C, SIGTERM ──► graceful stop ─────► how to resume, exit 130 or 143
-//!     └─────► Ctrl-C in a session ──► cancelled ─────► the session goes on
+//!   running ─► ended ────────────────────────────────► answer on stdout, exit 0 or 1
+//!     │ ▲────► a question ──► typed at the terminal
+//!     │             └───────► no terminal ───────────► how to answer, exit 4
+//!     ├──────► Ctrl-C, SIGTERM ──► graceful stop ────► how to resume, exit 130 or 143
+//!     └──────► Ctrl-C in a session ──► cancelled ────► the session continues
 //! ```
 
 use std::io::{IsTerminal as _, Write as _};
@@ -27,45 +27,45 @@ use crate::question::{self, Open};
 use crate::streamed::Streamed;
 use crate::view::View;
 
-/// How long an interrupted process lets what is in flight finish.
+/// Time for effects in flight when the process is interrupted.
 const GRACE: Duration = Duration::from_secs(3);
-/// How long to wait for the last events of a run that has come to rest.
+/// Time to wait for the last events of a run that stopped.
 const LAST_EVENTS: Duration = Duration::from_secs(2);
-/// How often what goes on is drawn.
+/// Redraw interval.
 pub(crate) const TICK: Duration = Duration::from_millis(100);
 
 pub(crate) struct Follow<'a> {
     engine: &'a Engine,
     run: &'a RunId,
     view: View,
-    /// Listens from before the run goes, so that not a word of a stream is missed.
+    /// Subscribed before the run starts, so that no delta is missed.
     family: TreeWatcher,
     next_seq: u64,
     said: Option<String>,
-    /// The last step that the run entered.
+    /// The current step of the run.
     step: u64,
-    /// What was found before the run failed, by it or by a child.
+    /// The results found before the run or a child failed.
     found: Option<Answer>,
-    /// What was already printed of the answer.
+    /// The part of the answer that was already printed.
     streamed: Streamed,
-    /// The run that a person has just answered: this one, or one below it.
+    /// The run that was just answered: this one, or a descendant.
     answered: Option<RunId>,
     interrupts: Interrupts,
     on_interrupt: OnInterrupt,
 }
 
-/// What Ctrl-C means while the run goes.
+/// The effect of Ctrl-C while the run is driven.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
     /// The process ends; the run can be resumed.
     Stop,
-    /// The run ends; the process has other things to do.
+    /// The run ends; the process continues.
     Cancel,
-    /// It was cancelled once; a second time nobody waits for it any more.
+    /// Already cancelled once; the second time the process does not wait.
     Leave,
 }
 
-/// What a run came to.
+/// Why a run stopped.
 enum Rest {
     Over(RunResult),
     Parked,
@@ -83,12 +83,12 @@ pub(crate) async fn drive(engine: &Engine, order: Order, as_json: bool, on_inter
 }
 
 impl<'a> Follow<'a> {
-    /// Follows a run from its first event. To be called before it is started.
+    /// Follows a run from its first event. Call it before the run is started.
     pub(crate) fn new(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
         Follow::from(engine, thread, run, as_json, Known::new())
     }
 
-    /// Follows a run that goes on. To be called before it is taken up: what was told until now need not be told again.
+    /// Follows a run that is resumed. Call it before the run is resumed: earlier events are not shown again.
     pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
         let past = engine::tree_history(engine, run).await;
         Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
@@ -112,14 +112,14 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Gives an answer. If it was taken here, the run goes on with `until_rest`.
+    /// Submits an answer. If this process accepted it, continue with `until_rest`.
     pub(crate) async fn give(&mut self, open: &Open, value: Value) -> Result<Delivery> {
         let delivery = self.engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await?;
         self.answered = (delivery == Delivery::Taken).then(|| open.run.clone());
         Ok(delivery)
     }
 
-    /// The run is going here, or was parked a moment ago.
+    /// For a run that is driven here, or was just parked.
     pub(crate) async fn until_rest(mut self) -> Result<Exit> {
         loop {
             let rest = self.watch().await;
@@ -146,7 +146,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Shows events until the run rests.
+    /// Shows events until the run stops.
     async fn watch(&mut self) -> Result<Rest> {
         let (engine, run) = (self.engine, self.run);
         let wait = service::waiting::wait_until_idle(engine, run, self.answered.take());
@@ -174,7 +174,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// The run may come to rest before its last events were shown; they are on their way. After the end of a run nothing comes.
+    /// The run may stop before its last events were shown; they are still in the channel. After the end of a run nothing more comes.
     async fn see_until(&mut self, is_enough: impl Fn(&Self) -> bool) -> Result<()> {
         let all = async {
             while !is_enough(self)
@@ -206,7 +206,7 @@ impl<'a> Follow<'a> {
             return Ok(());
         }
         match Streamed::shares_screen() {
-            // From here on the screen is the answer's, until it is whole.
+            // From here on the answer is on the screen, until it is complete.
             true => live.hold(),
             false => live.clear(),
         }
@@ -239,7 +239,7 @@ impl<'a> Follow<'a> {
                 }
                 remark(&format!("{checked}{cost}"));
             }
-            // The view has said why.
+            // The view has printed the reason.
             Outcome::Failed { .. } => {
                 self.streamed.break_off()?;
                 live.release();
@@ -257,7 +257,7 @@ impl<'a> Follow<'a> {
         Ok(exit)
     }
 
-    /// Asks at the terminal. An exit means that nobody answered.
+    /// Asks at the terminal. An exit code means that there was no answer.
     async fn ask(&mut self, open: &Open, all: &[Open]) -> Result<Option<Exit>> {
         let proposal = approval::proposal(self.engine, open).await?;
         let value = match &proposal {
@@ -277,7 +277,7 @@ impl<'a> Follow<'a> {
             }
         };
         match self.give(open, value).await {
-            // What does not fit is asked again.
+            // An invalid answer is asked for again.
             Err(ServiceError::Engine(engine::EngineError::Feed(error))) => remark(&error.to_string()),
             given => drop(given?),
         }
@@ -308,7 +308,7 @@ impl<'a> Follow<'a> {
         })
     }
 
-    /// Yes, no, or another plan, as often as the person likes.
+    /// Yes, no, or an edited plan, repeatedly.
     async fn ask_plan(&mut self, open: &Open, proposal: &Proposal) -> Result<Answered> {
         let question = &open.waiting.question;
         let mut edited: Option<Plan> = None;
@@ -343,13 +343,13 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// Lets the person write until it is a plan or they give up.
+    /// Opens the editor until the text is a valid plan or the user gives up.
     async fn edit(&mut self, question: &graph::Question, plan: &Plan) -> Result<Option<Plan>> {
         let mut text = serde_json::to_string_pretty(&plan.0)?;
         loop {
             let before = text.clone();
             text = tokio::task::spawn_blocking(move || approval::edit(&before)).await.map_err(std::io::Error::other)??;
-            // What was pressed in the editor was for the editor.
+            // Signals sent while the editor was open were meant for it.
             self.interrupts = Interrupts::listen()?;
             let why = match approval::read(question, &text) {
                 Ok(plan) => return Ok(Some(plan)),
@@ -363,7 +363,7 @@ impl<'a> Follow<'a> {
         }
     }
 
-    /// What the person typed, or what it means that they did not.
+    /// The typed line, or the exit code if there is none.
     async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, Answered>> {
         let typed = editor.read(prompt, &mut self.interrupts).await?;
         Ok(match (typed, self.on_interrupt) {
@@ -404,11 +404,11 @@ impl<'a> Follow<'a> {
         Ok(exit)
     }
 
-    /// Ends the run and goes on watching, to see it end.
+    /// Cancels the run and continues to watch until it ends.
     async fn cancel(&mut self) -> Result<()> {
         self.on_interrupt = OnInterrupt::Leave;
         match self.engine.cancel(self.run, "Ctrl-C").await {
-            // It came to its end by itself.
+            // It ended by itself.
             Ok(_) | Err(engine::EngineError::Over { .. }) => Ok(()),
             Err(error) => Err(error.into()),
         }
@@ -419,16 +419,16 @@ impl<'a> Follow<'a> {
     }
 }
 
-/// What a person made of a question.
+/// A person's reaction to a question.
 enum Answered {
     With(Value),
-    /// It is asked again.
+    /// The question is asked again.
     Nothing,
     Later(Exit),
     Cancelled,
 }
 
-/// Signals that ask the process to end, as exit codes.
+/// Termination signals, as exit codes.
 pub(crate) struct Interrupts(service::signals::Interrupts);
 
 impl Interrupts {

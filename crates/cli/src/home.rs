@@ -1,4 +1,4 @@
-//! What Baton keeps beside a database, by name: what is backed up, restored and refused to be written over.
+//! The files beside a database: which are backed up, restored, and not overwritten.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use service::hub;
 
 /// The name of the database in a backup, whatever its file is called.
 pub(crate) const DATABASE: &str = "baton.db";
-/// Folders and files beside the database. Tokens of running servers (`access`) are left out: they end with their server.
+/// Folders and files beside the database. Tokens of running servers (`access`) are left out: they expire with their server.
 pub(crate) const KEPT: [&str; 9] = ["agents", "audit", "documents", "imported.json", "mcp.json", "outbox", "tools.json", "uploads", "workspaces"];
 
 pub(crate) struct DataHome {
@@ -23,7 +23,7 @@ impl DataHome {
         Ok(DataHome { database, folder })
     }
 
-    /// What there is of it, with the files that SQLite keeps beside the database.
+    /// Those that exist, with SQLite's files beside the database.
     pub(crate) fn existing(&self) -> Vec<PathBuf> {
         let beside = ["", "-wal", "-shm"].map(|ending| {
             let mut name = self.database.as_os_str().to_owned();
@@ -45,14 +45,15 @@ impl DataHome {
     }
 }
 
-/// All plain files below a folder, or the file itself, with their paths from `folder` on, in order. Links and what is neither file nor folder is left out.
+/// All regular files below a folder, or the file itself, with their paths relative to `folder`, in order. Links and special files are
+/// skipped.
 pub(crate) fn files_below(folder: &Path, name: &str) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::from(name)];
     while let Some(path) = open.pop() {
         let about = match std::fs::symlink_metadata(folder.join(&path)) {
             Ok(about) => about,
-            // Deleted while we looked.
+            // Deleted in the meantime.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         };

@@ -1,4 +1,4 @@
-//! The options of every command that serves something: where to listen, and who may call.
+//! Options of every command that serves something: address, token, TLS.
 
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr};
@@ -16,16 +16,16 @@ use crate::exit::{Result, ServiceError};
 
 #[derive(clap::Args)]
 pub(crate) struct ListenArgs {
-    /// The address to listen on; any but loopback needs a token
+    /// The address to listen on; any other than loopback needs a token
     #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
     host: IpAddr,
-    /// Callers must send this as a bearer token; other accounts can see it in the list of processes, so prefer --token-file
+    /// Callers must send this as a bearer token; other accounts can see it in the process list, so prefer --token-file
     #[arg(long, env = "BATON_TOKEN", hide_env_values = true)]
     token: Option<String>,
-    /// The same, read from the first line of a file; `-` prompts for it, or reads a line of standard input
+    /// The same, from the first line of a file; `-` prompts for it, or reads a line from standard input
     #[arg(long, value_name = "FILE", env = "BATON_TOKEN_FILE", hide_env = true)]
     token_file: Option<PathBuf>,
-    /// Serve over TLS with the certificates of this PEM file, the server's own first; the file is read again when it changes
+    /// Serve over TLS with the certificates of this PEM file, the server's own first; the file is reloaded when it changes
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The private key of the certificate, in PEM
@@ -40,7 +40,7 @@ pub(crate) struct ListenArgs {
 const TOKEN_CHARS_MIN: usize = 16;
 
 impl ListenArgs {
-    /// Before anything else is prepared, so that a port in use is known at once. Users with tokens of their own are in the store.
+    /// Binds first, so that an occupied port is reported immediately. Users with tokens are in the store.
     pub(crate) async fn bind(&self, users: Option<Arc<dyn Store>>, globals: &GlobalArgs, port: u16) -> Result<Listener> {
         let files = self.tls_cert.clone().zip(self.tls_key.clone());
         let tls = files.map(|(certificate, key)| TlsFiles { certificate, key });
@@ -69,7 +69,7 @@ fn read(path: &Path) -> Result<String> {
     first_line(&text).ok_or_else(|| wrong("its first line is empty".to_owned()))
 }
 
-/// A line of standard input; at a terminal it is asked for and not shown.
+/// A line of standard input; at a terminal it is prompted for without echo.
 fn prompted() -> Result<String> {
     let stdin = std::io::stdin();
     let shown = stdin.is_terminal().then(|| tcgetattr(&stdin)).transpose().map_err(std::io::Error::from)?;

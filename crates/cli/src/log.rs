@@ -1,6 +1,7 @@
-//! What is logged to stderr: words for people, or with `BATON_LOG_FORMAT=json` an object a line, with its time and what it is about.
+//! Logging to stderr: text for people, or with `BATON_LOG_FORMAT=json` one object per line.
 //!
-//! The lines are written by hand, because the feature of tracing-subscriber that does it has half of what we depend on built another way.
+//! The JSON lines are written by hand, because the corresponding feature of tracing-subscriber changes the features of many of our
+//! dependencies.
 
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -20,14 +21,14 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::trace::Traces;
 
-/// Logs, and hands spans to whoever collects them. Those have a target of their own, which is no log.
+/// Logs, and passes spans to the trace exporter. Spans have their own target, which is not logged.
 pub(crate) fn to_stderr(traces: &Traces) {
     let log = fmt_layer().with_writer(|| Stderr).with_ansi(io::stderr().is_terminal());
-    // Whatever is asked for, the libraries that carry keys stay silent. Filters are regular expressions, and most starts need none.
+    // Libraries that handle keys are never logged, whatever the filter. Filters are regular expressions, and most starts need none.
     let filter = std::env::var("BATON_LOG")
         .ok()
         .map(|filter| EnvFilter::new(format!("{filter},{},{}=off", models::remote::LOG_FILTER, engine::trace::TARGET)));
-    // A connection that fails is reported by the hub, in words; the library's own report repeats it.
+    // The hub reports failed connections; the library's own report would repeat them.
     let usual = |level: LevelFilter| Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF);
     let is_json = std::env::var("BATON_LOG_FORMAT").is_ok_and(|format| format == "json");
     let log = match (filter, is_json) {
@@ -40,7 +41,7 @@ pub(crate) fn to_stderr(traces: &Traces) {
     traces.complain();
 }
 
-/// While one exists, log lines wait: they would stand inside the progress tree. They are written when the last one is dropped.
+/// While one exists, log lines are buffered, because they would break the progress tree. They are written when the last one is dropped.
 pub(crate) struct Hold(());
 
 impl Hold {
@@ -67,7 +68,7 @@ struct Waiting {
     bytes: Vec<u8>,
 }
 
-/// Lines beyond this are written at once.
+/// Further lines are written immediately.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 static WAITING: Mutex<Waiting> = Mutex::new(Waiting { holders: 0, bytes: Vec::new() });

@@ -1,6 +1,7 @@
-//! The binary `baton`: reads the command line, runs the command, prints, and reports the result by its exit code.
+//! The binary `baton`: parses the command line, runs the command, prints, and sets the exit code.
 //!
-//! Deliberately absent: what is not about the command line or the terminal. Configuration and wiring are in `service`, benchmarks and evaluations in `measure`.
+//! Only code about the command line or the terminal belongs here. Configuration and wiring are in `service`, benchmarks and evaluations in
+//! `measure`.
 
 mod allocator;
 mod answer;
@@ -33,8 +34,7 @@ use service::GlobalArgs;
 use command::Command;
 use trace::Traces;
 
-/// Runs flows of models, tools and people durably: what was confirmed survives a crash, and every run can be watched, replayed and
-/// branched.
+/// Runs flows of models, tools and people durably: confirmed work survives a crash, and every run can be watched, replayed and forked.
 #[derive(Parser)]
 #[command(name = "baton", version, after_help = exit::with_codes(AFTER_HELP), disable_help_subcommand = true, max_term_width = 110)]
 struct Baton {
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     exit.code()
 }
 
-/// How many threads the embedded model computes on. Its kernels read that once, from the environment.
+/// Number of threads of the embedded model. Its kernels read it once, from the environment.
 #[allow(unsafe_code, reason = "the environment may be set as long as there is one thread, and here there is")]
 fn take_cores() {
     use embedded_model::threads;

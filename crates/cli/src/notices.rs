@@ -9,7 +9,7 @@ use terminal::{DIM, paint, remark};
 
 #[derive(Default)]
 pub(crate) struct TerminalNotices {
-    /// The bar of the download that is running.
+    /// The bar of the running download.
     bar: Mutex<Option<ProgressBar>>,
 }
 
@@ -42,7 +42,7 @@ impl Notices for TerminalNotices {
 fn new_bar(total_bytes: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30.cyan} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}");
     let bar = ProgressBar::new(total_bytes);
-    // The template is a constant; should it be wrong, the default bar is shown.
+    // The template is a constant; if it were invalid, the default bar is shown.
     if let Ok(style) = style {
         bar.set_style(style);
     }

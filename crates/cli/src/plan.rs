@@ -1,6 +1,6 @@
-//! A plan for people, from whatever flow: numbered, with the tool and its arguments.
+//! Formats a plan of any flow: numbered, with tools and arguments.
 //!
-//! Flows publish their plans in notes; which fields of those are lists of steps is decided by [`flows::descriptor::is_plan_list`].
+//! Flows publish their plans in notes; [`flows::descriptor::is_plan_list`] decides which fields are lists of steps.
 
 use flows::descriptor::is_plan_list;
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ use terminal::{BOLD, DIM, RED, one_line, paint};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Plan(pub(crate) Map<String, Value>);
 
-/// The name of a plan that is only a list.
+/// The list's name in a plan that has only one.
 const ONLY_LIST: &str = "tasks";
 const ARGUMENTS_CHARS_MAX: usize = 160;
 const WORDS_CHARS_MAX: usize = 160;
@@ -29,7 +29,7 @@ impl Plan {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (name, list) in &self.0 {
-            // One list is the plan itself; several want to be told apart.
+            // Only several lists need headings.
             if self.0.len() > 1 {
                 lines.push(paint(DIM, format!("{}:", name.replace('_', " "))));
             }

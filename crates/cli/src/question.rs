@@ -1,4 +1,4 @@
-//! What a run has to ask people: finding it, printing it, and turning what a person types into an answer.
+//! Open questions of a run: finding and printing them, and parsing a typed answer.
 
 pub(crate) use engine::OpenQuestion as Open;
 use graph::{Consent, TaskId};
@@ -7,7 +7,7 @@ use terminal::tail;
 
 use crate::exit::{Result, ServiceError};
 
-/// The command that answers a question; `all` are those that are open with it.
+/// The command that answers a question; `all` are the open questions.
 pub(crate) fn how(open: &Open, all: &[Open]) -> String {
     let words = words(&open.waiting.question);
     if open.waiting.call.is_some() {
@@ -19,7 +19,7 @@ pub(crate) fn how(open: &Open, all: &[Open]) -> String {
     format!("baton runs answer {} {} {}{other}", tail(&open.run), open.waiting.task, words.first().map_or("VALUE", String::as_str))
 }
 
-/// The one that is meant: by its task, or because there is no other.
+/// The requested question: by its task, or because there is only one.
 pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
     let listed = || open.iter().map(|one| format!("\n  {}", how(one, open))).collect::<String>();
     let fitting: Vec<&Open> = open.iter().filter(|open| task.is_none_or(|task| open.waiting.task == task)).collect();
@@ -33,7 +33,7 @@ pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
     }
 }
 
-/// What the answers to a question about a tool call mean, each with its letter.
+/// The possible answers to a question about a tool call, each with its letter.
 pub(crate) fn legend(open: &Open) -> Option<String> {
     open.waiting.call.as_ref()?;
     let meaning = |word: &str| match Consent::parse(word)? {

@@ -22,7 +22,7 @@ pub(crate) fn table(all: &[Setting]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A value as it can be written after `KEY=`.
+/// A value as written after `KEY=`.
 pub(crate) fn value_text(value: &Value) -> String {
     match value {
         Value::Null => "not set".to_owned(),

@@ -1,8 +1,8 @@
-//! The answer on stdout while a model writes it.
+//! Prints the answer on stdout while it is generated.
 //!
-//! On a terminal each finished block of Markdown is printed laid out, and the one that is being written is drawn again with every word. Elsewhere the words are
-//! written as they come. What streams is one call's text; the run's answer counts. Mostly they are the same, and then nothing is printed twice. Where they
-//! differ (another model had to take over), the answer follows whole.
+//! On a terminal each finished block of Markdown is printed laid out, and the unfinished one is redrawn with every word. Otherwise the text
+//! is written as it comes. The stream is one call's text; the run's answer is authoritative. Usually they are equal, and then nothing is
+//! printed twice. If they differ (another model had to take over), the complete answer follows.
 
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,14 +16,14 @@ use crate::markdown;
 
 #[derive(Default)]
 pub(crate) struct Streamed {
-    /// Calls whose words are the answer itself.
+    /// Calls whose text is the answer.
     answering: BTreeSet<(RunId, TaskId)>,
     text: String,
     screen: Screen,
 }
 
 impl Streamed {
-    /// Whether this is a piece of the answer.
+    /// Whether this is a delta of the answer.
     pub(crate) fn is_answer(&mut self, heard: &TreeItem) -> bool {
         match &heard.seen {
             FeedItem::Event(told, _) => {
@@ -32,7 +32,7 @@ impl Streamed {
                     && heard.speaks
                     && call.purpose == flows::ANSWER_CALL
                     && call.schema.is_none()
-                    // An answer from evidence is checked and cited before it is the answer, so it is shown once, then.
+                    // An answer from evidence is checked and cited first, so it is shown once, when complete.
                     && !call.messages.iter().any(|message| message.role == models::evidence::ROLE)
                 {
                     self.answering.insert((heard.run.clone(), *task));
@@ -43,7 +43,7 @@ impl Streamed {
         }
     }
 
-    /// Whether what is printed stands on the screen where the view draws.
+    /// Whether the answer is printed on the screen where the view draws.
     pub(crate) fn shares_screen() -> bool {
         std::io::stdout().is_terminal()
     }
@@ -63,7 +63,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Ends the output of a stream that was cut off.
+    /// Ends the output of an interrupted stream.
     pub(crate) fn break_off(&mut self) -> Result<()> {
         if Self::shares_screen() {
             return self.screen.end();
@@ -74,7 +74,7 @@ impl Streamed {
         Ok(())
     }
 
-    /// Ends with the whole answer printed, once.
+    /// Prints the rest, so that the whole answer is printed once.
     pub(crate) fn complete(&mut self, answer: &Answer) -> Result<()> {
         self.break_off()?;
         match self.text.trim() {
@@ -88,17 +88,17 @@ impl Streamed {
     }
 }
 
-/// What a terminal shows of the stream.
+/// The terminal's part of the stream.
 #[derive(Default)]
 struct Screen {
-    /// The block that is not finished.
+    /// The unfinished block.
     open: String,
-    /// Rows on which it is drawn.
+    /// Rows occupied by it.
     drawn: usize,
     has_blocks: bool,
 }
 
-/// Rows below the drawn block that stay free, so that erasing does not reach beyond the screen.
+/// Rows kept free below the drawn block, so that erasing stays within the screen.
 const ROWS_FREE: usize = 2;
 const ROWS_DEFAULT: usize = 24;
 
@@ -114,7 +114,7 @@ impl Screen {
         let open = format!("{gap}{}", markdown::render(&self.open, markdown::terminal_width(), &[]));
         let lines: Vec<&str> = if self.open.trim().is_empty() { Vec::new() } else { open.lines().collect() };
         let last = &lines[lines.len().saturating_sub(rows)..];
-        // Without wrapping a long line of code is one row, so that the right number of rows is erased.
+        // Without wrapping a long line is one row, so that the right number of rows is erased.
         shown.push_str("\x1b[?7l");
         last.iter().for_each(|line| shown.push_str(&format!("{line}\n")));
         shown.push_str("\x1b[?7h");
@@ -129,7 +129,7 @@ impl Screen {
         write(&shown)
     }
 
-    /// A finished block, below an empty line if others are above it.
+    /// A finished block, after an empty line if others precede it.
     fn block(&mut self, markdown: &str) -> String {
         if markdown.trim().is_empty() {
             return String::new();
@@ -143,7 +143,7 @@ impl Screen {
     }
 }
 
-/// Moves of the cursor stay; only colours go where they are not wanted.
+/// Cursor movements are kept; only colours are removed where not supported.
 fn write(text: &str) -> Result<()> {
     let has_colours = anstream::AutoStream::choice(&std::io::stdout()) != anstream::ColorChoice::Never;
     let mut out = std::io::stdout().lock();
@@ -155,8 +155,8 @@ fn write(text: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// How much of a text is whole blocks: up to the last empty line that a line at the margin follows, outside a code fence. An item of a list may go on after an
-/// empty line, so a list is one block.
+/// The number of bytes in complete blocks: up to the last empty line followed by an unindented line, outside a code fence. A list item may
+/// continue after an empty line, so a list is one block.
 fn finished_bytes(text: &str) -> usize {
     let (mut at, mut finished) = (0, 0);
     let (mut is_fenced, mut was_empty, mut is_list) = (false, false, false);

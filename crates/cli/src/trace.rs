@@ -1,15 +1,15 @@
-//! Sends spans to an OpenTelemetry collector, if the environment names one. `engine::trace` says what is in them.
+//! Sends spans to an OpenTelemetry collector, if the environment names one. `engine::trace` documents their content.
 //!
 //! ```text
-//!   engine ─► tracing ─► a layer for that target alone ─► bounded queue ─► a thread: fitted to the conventions, sent as OTLP over HTTP
+//!   engine ─► tracing ─► a layer for that target alone ─► bounded queue ─► a thread: mapped to the conventions, sent as OTLP over HTTP
 //! ```
 //!
-//! Everything is set by the standard variables: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` switch it on,
-//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and `OTEL_BSP_*` mean what they always do, and
-//! `OTEL_SDK_DISABLED=true` or `OTEL_TRACES_EXPORTER=none` switch it off. Only protobuf over HTTP is spoken, not gRPC.
+//! The standard variables configure it: `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` enable it;
+//! `OTEL_EXPORTER_OTLP_HEADERS`, `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and `OTEL_BSP_*` have their
+//! standard meaning; `OTEL_SDK_DISABLED=true` or `OTEL_TRACES_EXPORTER=none` disable it. Only protobuf over HTTP is supported, not gRPC.
 //!
-//! Nothing waits for a collector. What does not fit into the queue or cannot be sent is dropped, not tried again; that is said once. Only at the very end
-//! the rest is given a second.
+//! Nothing waits for a collector. Spans that do not fit into the queue or cannot be sent are dropped without a retry, with one warning. On
+//! exit the rest has one second.
 
 use std::env;
 use std::fmt;
@@ -36,11 +36,11 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::registry::LookupSpan;
 
-/// The last spans are waited for no longer than this.
+/// Time limit for the last spans.
 const LEAVING: Duration = Duration::from_secs(1);
 const CONNECT_MAX: Duration = Duration::from_secs(2);
 const SEND_MAX: Duration = Duration::from_secs(5);
-/// Of a collector's answer; nothing in it matters but the status.
+/// Limit of a collector's response; only its status is used.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
@@ -49,7 +49,7 @@ const TRACES_ENDPOINT: &str = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT";
 /// The collector, if there is one.
 pub(crate) enum Traces {
     Off,
-    /// One was wished for, and this is why there is none.
+    /// One was requested, and this is why there is none.
     Wrong(String),
     To {
         provider: SdkTracerProvider,
@@ -79,13 +79,13 @@ impl Traces {
     fn to(url: &Url) -> Traces {
         let has_complained = Arc::new(AtomicBool::new(false));
         let sender = Sender { place: place(url), is_here: is_here(url), line: OnceLock::new(), has_complained: has_complained.clone() };
-        // Tried again, a batch would hold up the end of a command; the next batch finds out by itself whether the collector is back.
+        // A retry would delay the end of a command; the next batch detects whether the collector is back.
         let exporter = SpanExporter::builder().with_http().with_http_client(sender).with_retry_policy(RetryPolicy::disabled()).build();
         let exporter = match exporter {
             Ok(exporter) => exporter,
             Err(error) => return Traces::Wrong(error.to_string()),
         };
-        // Later ones win.
+        // Later values win.
         let mut resource = Resource::builder_empty()
             .with_detectors(&[Box::new(TelemetryResourceDetector)])
             .with_attribute(KeyValue::new("service.name", "baton"))
@@ -99,7 +99,7 @@ impl Traces {
         Traces::To { provider, has_complained }
     }
 
-    /// What makes spans of ours into spans of the collector's. It sees nothing else.
+    /// Exports our spans and nothing else.
     pub(crate) fn layer<S>(&self) -> Option<Box<dyn Layer<S> + Send + Sync>>
     where
         S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
@@ -111,14 +111,14 @@ impl Traces {
         Some(layer.with_filter(ours).boxed())
     }
 
-    /// Said when there is a log to say it in.
+    /// Called once logging is set up.
     pub(crate) fn complain(&self) {
         if let Traces::Wrong(why) = self {
             tracing::warn!("no traces are sent: {why}");
         }
     }
 
-    /// Sends what is left. The last thing a program does, however it ends.
+    /// Sends the remaining spans; called last.
     pub(crate) fn finish(self) {
         if let Traces::To { provider, has_complained } = self
             && let Err(error) = provider.shutdown_with_timeout(LEAVING)
@@ -129,12 +129,12 @@ impl Traces {
     }
 }
 
-/// A variable that is set to something.
+/// A variable with a non-empty value.
 fn set(name: &str) -> Option<String> {
     env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-/// Without what may be a secret: a user, a path, a query.
+/// Without parts that may be secret: user, path, query.
 fn place(url: &Url) -> String {
     let port = url.port_or_known_default().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
@@ -145,12 +145,12 @@ fn is_here(url: &Url) -> bool {
     url.host_str().is_some_and(|host| host == "localhost" || is_loopback(host))
 }
 
-/// Sends from the exporter's own thread, which may wait: there is nothing else for it to do.
+/// Sends from the exporter's own thread, which may block.
 struct Sender {
     place: String,
-    /// A collector on this machine is not reached by way of a proxy.
+    /// A collector on this machine is reached without a proxy.
     is_here: bool,
-    /// Made when there is something to send: most commands have nothing.
+    /// Created with the first batch: most commands have none.
     line: OnceLock<Result<Line, String>>,
     has_complained: Arc<AtomicBool>,
 }
@@ -205,7 +205,7 @@ impl Sender {
 impl Line {
     fn new(is_here: bool) -> Result<Line, String> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        // Headers may hold a key, so no answer sends them elsewhere. Between batches nobody looks after connections, so none is kept.
+        // Headers may contain a key, so redirects are not followed. Connections are not kept between batches.
         let client = reqwest::Client::builder()
             .connect_timeout(CONNECT_MAX)
             .timeout(SEND_MAX)
@@ -216,7 +216,7 @@ impl Line {
     }
 }
 
-/// The innermost words say what happened; the outer ones hold the address.
+/// The innermost message is the cause; the outer ones contain the address.
 fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
@@ -225,7 +225,7 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
     error.to_string()
 }
 
-/// Says things as the conventions have them where a `tracing` span cannot: a name that is known at the end, a list, whose model it was.
+/// Applies the conventions where a `tracing` span cannot: a name known only at the end, a list, a provider.
 #[derive(Debug)]
 struct Fitted(SpanExporter);
 
@@ -276,7 +276,7 @@ fn model_of(name: &Name) -> String {
     if name.model.is_empty() { name.to_string() } else { name.model.clone() }
 }
 
-/// As the conventions call those they know.
+/// The provider's name in the conventions.
 fn provider_of(name: &Name) -> String {
     match &name.family {
         Family::Gemini => "gcp.gemini".to_owned(),

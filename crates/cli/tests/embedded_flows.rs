@@ -1,7 +1,7 @@
-//! The flows with the embedded model and its real weights, over a document nobody has seen. `BATON_WEIGHTS` names the weights; without them this says so
-//! and passes. `BATON_LONG` adds the slow ones.
+//! Flows with the embedded model and its real weights, over an unseen document. `BATON_WEIGHTS` names the weights; without them the test is
+//! skipped with a message. `BATON_LONG` adds the slow ones.
 
-// Helpers of tests are tests too.
+// Test helpers.
 #![allow(clippy::unwrap_used)]
 
 use std::process::Command;

@@ -58,7 +58,7 @@ pub(crate) async fn drive(mut invocation: Invocation, shared: Arc<Shared>) -> Re
             let is_over = matches!(state, RunState::Over(_));
             invocation.end(Ok(described(&run, &state))).await?;
             if is_over {
-                shared.forget(thread).await;
+                shared.forget(&thread).await;
             }
             Ok(())
         }
@@ -86,7 +86,7 @@ impl Driving {
         let (_opened, mut words) = self.shared.calls.open(thread);
         let engine = self.shared.engine.clone();
         let run = self.run.clone();
-        let mut driven = std::pin::pin!(engine.drive(&run));
+        let mut driven = Box::pin(engine.drive(&run));
         loop {
             self.take_completed().await?;
             self.invocation.flush().await?;
@@ -235,11 +235,11 @@ impl Driving {
 
 impl Shared {
     /// Deletes what was kept for calls of a thread.
-    async fn forget(&self, thread: ThreadId) {
+    async fn forget(&self, thread: &ThreadId) {
         let store = self.engine.store();
         let forgotten = async {
-            let user = store.thread(&thread).await?.and_then(|row| row.user).unwrap_or_default();
-            job::forget(&**store, &user, &thread, &[memo::KIND]).await
+            let user = store.thread(thread).await?.and_then(|row| row.user).unwrap_or_default();
+            job::forget(&**store, &user, thread, &[memo::KIND]).await
         };
         if let Err(error) = forgotten.await {
             tracing::info!(%thread, "what was kept for its calls is deleted with its next run: {error}");

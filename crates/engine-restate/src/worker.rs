@@ -91,7 +91,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
     };
     let shared = shared.clone();
     tokio::spawn(async move {
-        let end = if drives { drive(invocation, shared).await } else { perform(invocation, shared).await };
+        let end = if drives { Box::pin(drive(invocation, shared)).await } else { Box::pin(perform(invocation, shared)).await };
         match end {
             Ok(()) | Err(Gone::Disconnected | Gone::Suspended) => {}
             Err(error @ Gone::Protocol(_)) => tracing::warn!("an invocation failed and is tried again: {error}"),

@@ -1,7 +1,8 @@
-//! What the rules find about claims, for fitting their weights beside a model: `signals < claims.jsonl > signals.jsonl`.
+//! Prints what the rules find about claims, for fitting their weights beside a model: `signals < claims.jsonl > signals.jsonl`.
 //!
-//! A line in: `{"claim", "evidence": [texts]}`. A line out: `[supported, number, date, name, negation, opposite, swapped, decisive, score]`,
-//! of 0 and 1 but for the score of the rules; decisive are quotations and addresses that no text has, and claims that are not checked.
+//! Input line: `{"claim", "evidence": [texts]}`. Output line: `[supported, number, date, name, negation, opposite, swapped, decisive,
+//! score]`, each 0 or 1 except the score of the rules; decisive are quotations and addresses that no text has, and claims that are not
+//! checked.
 
 use std::io::{BufRead as _, Write as _};
 

@@ -1,4 +1,4 @@
-//! An answer, sentence by sentence, against what tools said.
+//! Checks an answer, sentence by sentence, against spans.
 
 use std::ops::Range;
 
@@ -17,22 +17,22 @@ use crate::span::{Form, Span};
 use crate::spans::{Read, Spans};
 use crate::words::Scanner;
 
-/// How alike two texts are in meaning, 0 to 1, by whoever can tell (vectors); `None` if nobody can.
+/// Semantic similarity of two texts, 0 to 1, for example by vectors; `None` if unknown.
 pub type Likeness = dyn Fn(&str, &str) -> Option<f32>;
 
 #[derive(Clone, Copy)]
 pub struct Options<'o> {
-    /// The share of a sentence's words that its sources must have, for it to be supported.
+    /// Share of a sentence's words that its sources must contain, for it to be supported.
     pub supported_min: f32,
     /// Below this it is not even weakly supported.
     pub weak_min: f32,
-    /// Asked when words alone do not decide. It can lift a sentence whose facts all hold, and never one whose facts do not.
+    /// Used when words alone do not decide. It can raise a sentence whose facts all hold, and never one whose facts do not.
     pub likeness: Option<&'o Likeness>,
     pub likeness_min: f32,
-    /// Text whose numbers may have been calculated with. A number that is the sum or the difference of one of them, or of the claim's, and one of the
-    /// sources' is then no problem.
+    /// Text with numbers that may have been used in calculations. A number that is the sum or difference of one of them, or of the claim's,
+    /// and one of the sources' is then accepted.
     pub calculated_from: Option<&'o str>,
-    /// Judgements of a model about these sentences and spans; they count beside the rules.
+    /// Judgements of a model about these sentences and spans, used together with the rules.
     pub judged: Option<&'o Judged>,
 }
 
@@ -49,36 +49,36 @@ pub struct Checked {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sentence {
-    /// Its bytes in the answer, with its citations.
+    /// Its byte range in the answer, with its citations.
     pub range: Range<usize>,
-    /// Its words, without citations.
+    /// Its text, without citations.
     pub text: String,
     pub status: Status,
     /// 0 to 1.
     pub score: f32,
-    /// The spans it cites that exist, from 1.
+    /// Existing spans that it cites, from 1.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub cites: Vec<usize>,
-    /// Numbers it cites that no span has.
+    /// Citation numbers that match no span.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missing: Vec<usize>,
-    /// Spans that support it though it does not cite them; filled in when it cites none, or none that supports it.
+    /// Spans that support it without being cited; set when it cites none, or none that supports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<usize>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
     #[serde(default, skip_serializing_if = "DecidedBy::is_rules")]
     pub by: DecidedBy,
-    /// Of a contradicted sentence, the span that states the contrary, from 1.
+    /// For a contradicted sentence, the span that states the contrary, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicted_by: Option<usize>,
-    /// The verifier's own probabilities for the spans it was held to, before the rules; `None` where it was not asked.
+    /// The verifier's own probabilities before the rules; `None` if it was not used.
     #[serde(skip)]
     pub verifier: Option<Judgement>,
-    /// How many numbers, dates, names and quotations it has that can be looked up.
+    /// Number of its checkable numbers, dates, names and quotations.
     #[serde(skip)]
     pub facts: usize,
-    /// The share of its words that its sources have, whatever its facts are.
+    /// Share of its words in its sources, regardless of its facts.
     #[serde(skip)]
     pub coverage: f32,
 }
@@ -88,37 +88,37 @@ pub struct Sentence {
 pub enum Status {
     /// Every fact is in its sources, and most words.
     Supported,
-    /// No fact is wrong, but the sources share too few words with it, or seem to say it the other way round.
+    /// No fact is wrong, but the sources share too few words with it, or seem to state the reverse.
     Weak,
-    /// A fact is not in the sources, they deny it, or they speak of something else.
+    /// A fact is not in the sources, they deny it, or they are about something else.
     Unsupported,
     /// A source states the contrary; `Sentence::contradicted_by` says which.
     Contradicted,
     /// A question, a heading, an introduction: nothing to check.
     NoClaim,
-    /// A claim that was compared with no source: the answer was given without sources, it is a notice of the program itself, or it is in a language
-    /// that neither the rules nor the verifier know. `check` returns this only for the language; callers set it for the rest.
+    /// A claim that was compared with no source: the answer has no sources, it is a notice of the program itself, or it is in a language
+    /// that neither the rules nor the verifier support. `check` returns this only for the language; callers set it for the rest.
     NotChecked,
 }
 
 impl Status {
-    /// Not supported, or contradicted: what `Strict::Remove` takes out.
+    /// Not supported, or contradicted: removed by `Strict::Remove`.
     pub fn is_refused(self) -> bool {
         matches!(self, Status::Unsupported | Status::Contradicted)
     }
 
-    /// It claims something that was compared with sources.
+    /// A claim that was compared with sources.
     pub fn is_checked(self) -> bool {
         !matches!(self, Status::NoClaim | Status::NotChecked)
     }
 }
 
-/// Why a sentence is not supported, in words for a person.
+/// Why a sentence is not supported, worded for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
     pub kind: ProblemKind,
     pub words: String,
-    /// The number, date, name or quotation itself, as the sentence has it.
+    /// The number, date, name or quotation, as in the sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub what: String,
 }
@@ -144,7 +144,7 @@ pub enum ProblemKind {
 }
 
 impl Sentence {
-    /// It claims something and cites nothing that exists.
+    /// A claim without a valid citation.
     pub fn is_uncited(&self) -> bool {
         self.status.is_checked() && self.cites.is_empty()
     }
@@ -155,19 +155,19 @@ impl Checked {
         self.sentences.iter().filter(|sentence| sentence.status == status).count()
     }
 
-    /// The share of checked claims that are supported; 1 if there is none.
+    /// Share of checked claims that are supported; 1 if there are none.
     pub fn supported_rate(&self) -> f32 {
         let claims = self.sentences.iter().filter(|sentence| sentence.status.is_checked()).count();
         if claims == 0 { 1.0 } else { self.count(Status::Supported) as f32 / claims as f32 }
     }
 }
 
-/// Checks an answer against the spans its `[n]` refer to. For several answers over the same spans, make `Spans` once.
+/// Checks an answer against the spans its `[n]` refer to. For several answers over the same spans, create `Spans` once.
 pub fn check(answer: &str, spans: &[Span], options: &Options<'_>) -> Checked {
     Spans::new(spans).check(answer, options)
 }
 
-/// Of a sentence in another language only what needs no word list: support, and numbers and dates that are not there.
+/// For a sentence in another language, only results that need no word list: support, and missing numbers and dates.
 fn not_checked_unless_certain(verdict: Verdict) -> Verdict {
     let is_fact = |problem: &Problem| matches!(problem.kind, ProblemKind::Number | ProblemKind::Date | ProblemKind::Address);
     match verdict.status == Status::Supported || verdict.problems.iter().any(is_fact) {
@@ -176,7 +176,7 @@ fn not_checked_unless_certain(verdict: Verdict) -> Verdict {
     }
 }
 
-/// Spans tried for a sentence that cites none.
+/// Spans tried for a sentence without citations.
 const LOOKED_UP_MAX: usize = 5;
 
 impl Spans<'_> {
@@ -186,7 +186,7 @@ impl Spans<'_> {
         Checked { sentences }
     }
 
-    /// What the spans say that is nearest to a text, in their words.
+    /// The text of the spans closest to a text.
     pub fn nearest(&self, text: &str) -> Option<String> {
         let mut scanner = Scanner::default();
         let unit = units(text).into_iter().next()?;
@@ -249,7 +249,7 @@ impl Spans<'_> {
         };
         let decision = options.judged.and_then(|judged| judged.decision(&text));
         let verdict = match decision {
-            // A language model's word replaces what was uncertain.
+            // A language model's decision replaces an uncertain one.
             Some(decision) => {
                 found = decision.source.filter(|number| decision.verdict == ModelWord::Supported && !cites.contains(number)).into_iter().collect();
                 decision.verdict(verdict.coverage)
@@ -275,7 +275,7 @@ impl Spans<'_> {
         }
     }
 
-    /// By the rules, and by a model where it was asked.
+    /// By the rules, and by a model if it was used.
     fn verdict(&self, claim: &Claim, text: &str, wanted: &Wanted, numbers: &[usize], options: &Options<'_>) -> Verdict {
         let rules = judge(claim, text, wanted, self, numbers, options);
         match options.judged {
@@ -287,7 +287,7 @@ impl Spans<'_> {
         }
     }
 
-    /// Indexes of those that share most words with a claim, best first.
+    /// Indexes of the spans that share the most words with a claim, best first.
     pub(crate) fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
@@ -303,10 +303,10 @@ impl Spans<'_> {
         order
     }
 
-    /// The best verdict any span, or the two nearest together, can give.
+    /// The best verdict of any span, or of the two nearest together.
     fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
         let mut order = self.nearest_spans(wanted);
-        // `2 of them are done` has no word but what was counted, `12% of 4350 is 522` none at all.
+        // `2 of them are done` has no word except what was counted, `12% of 4350 is 522` none at all.
         let is_bare = order.is_empty();
         let is_given =
             |number: &Number, read: &Read| bears(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given));
@@ -317,7 +317,7 @@ impl Spans<'_> {
         order.extend(counted.into_iter().take(LOOKED_UP_MAX).map(|(_, span)| span));
         let mut best: Option<(Verdict, Vec<usize>)> = None;
         let pair = if order.len() > 1 { vec![order[0] + 1, order[1] + 1] } else { Vec::new() };
-        // What one call returned may take several of its rows, and what they come to.
+        // A claim about one call may need several of its rows, and their totals.
         let task = order.first().and_then(|first| self.all()[*first].task.as_ref());
         let is_of_call = |span: &&usize| task.is_some() && self.all()[**span].task.as_ref() == task && self.all()[**span].form != Form::Text;
         let call: Vec<usize> = order.iter().filter(is_of_call).map(|span| span + 1).collect();
@@ -327,7 +327,7 @@ impl Spans<'_> {
             let verdict = self.verdict(claim, text, wanted, &numbers, options);
             let is_better = best.as_ref().is_none_or(|(than, _)| (verdict.status, -verdict.score) < (than.status, -than.score));
             let is_done = verdict.status == Status::Supported && verdict.score > 0.95;
-            // Two spans together only for what one alone cannot carry.
+            // Two spans together only if one alone is not sufficient.
             if is_better && (numbers.len() == 1 || best.as_ref().is_none_or(|(than, _)| than.status != Status::Supported)) {
                 best = Some((verdict, numbers));
             }

@@ -1,5 +1,5 @@
 //! Citations as models write them: `[1]`, `[1, 2]`, `[1-3]`, `[^1]`, `[source 2]`, `【3†source】`, and `[1](address)`, whose address is
-//! the model's own and counts for nothing.
+//! ignored.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ pub struct Citation {
     pub numbers: Vec<usize>,
 }
 
-/// A number with more digits is a year in brackets, not a citation.
+/// A longer number is a year in brackets, not a citation.
 const DIGITS_MAX: usize = 3;
 const NUMBERS_MAX: usize = 50;
 const BYTES_MAX: usize = 120;
 const ADDRESS_CHARS_MAX: usize = 1_000;
 
-/// All citations, but none inside code.
+/// All citations outside code.
 pub fn citations(text: &str) -> Vec<Citation> {
     let code = code_ranges(text);
     let mut code = code.iter().peekable();
@@ -54,7 +54,7 @@ fn citation(text: &str, at: usize) -> Option<Citation> {
     let inner = inner.split('†').next().unwrap_or(inner);
     let numbers = numbers(inner)?;
     let mut stop = at + end + close.len_utf8();
-    // The address of `[1](address)` goes with it.
+    // Includes the address of `[1](address)`.
     if open == "["
         && text[stop..].starts_with('(')
         && let Some(bracket) = text[stop..].char_indices().take(ADDRESS_CHARS_MAX).find(|(_, c)| matches!(c, ')' | '\n')).map(|(bracket, _)| bracket)
@@ -106,7 +106,7 @@ pub(crate) fn code_ranges(text: &str) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut fence: Option<(usize, char, usize)> = None;
     let mut at = 0;
-    // Inline code is looked for in runs of lines outside fences, for it may be wrapped.
+    // Inline code is searched in runs of lines outside fences, because it may be wrapped.
     let mut run: Option<usize> = None;
     for line in text.split_inclusive('\n') {
         let mark = fence_mark(line);
@@ -142,7 +142,7 @@ pub(crate) fn code_ranges(text: &str) -> Vec<Range<usize>> {
     ranges
 }
 
-/// The character and length of a line's fence.
+/// The character and length of a fence.
 pub(crate) fn fence_mark(line: &str) -> Option<(char, usize)> {
     let line = line.trim_start();
     let c = line.chars().next().filter(|c| matches!(c, '`' | '~'))?;
@@ -153,7 +153,7 @@ pub(crate) fn fence_mark(line: &str) -> Option<(char, usize)> {
 
 fn inline_code(text: &str, within: Range<usize>, ranges: &mut Vec<Range<usize>>) {
     let bytes = text.as_bytes();
-    // A run of n backticks closes with the next run of n: each run looks ahead once per length, remembered where none follows.
+    // A run of n backticks closes at the next run of n; lengths without a further run are remembered, so that each run looks ahead once.
     let mut runs: Vec<(usize, usize)> = Vec::new();
     let mut at = within.start;
     while at < within.end {

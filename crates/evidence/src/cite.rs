@@ -1,9 +1,8 @@
-//! A model's raw answer, made into one whose citations all exist.
+//! Turns a model's raw answer into one whose citations all exist.
 //!
-//! The model cites spans by the numbers it was shown. Here those numbers are looked up, the ones that name nothing are dropped and reported,
-//! sentences that are supported without saying so get their citation, and what is left is renumbered in order of first use. A number in the clean
-//! answer names a *source*, all spans of one address together: a reader wants to know which document, not which cut of it, and `[3]` twice says
-//! more than `[3]` and `[4]` for the same page. Which spans a sentence stands on stays in `Cited::checked`.
+//! The model cites spans by the numbers it was shown. Numbers without a span are dropped and reported, supported sentences without a
+//! citation get one, and the rest is renumbered in order of first use. A number in the clean answer names a *source*, all spans of one
+//! address together: a reader wants to know the document, not the part of it. The spans of each sentence stay in `Cited::checked`.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +21,10 @@ use crate::words::Scanner;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strict {
-    /// Unsupported, contradicted and weak sentences stay, and say so.
+    /// Unsupported, contradicted and weak sentences are kept and marked.
     #[default]
     Mark,
-    /// Unsupported and contradicted sentences go; weak ones say so.
+    /// Unsupported and contradicted sentences are removed; weak ones are marked.
     Remove,
     /// Statuses are only in `Cited::checked`, for a page that shows them itself.
     Leave,
@@ -33,20 +32,20 @@ pub enum Strict {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cited {
-    /// The answer as Markdown, without the list of sources. `checked` has ranges in it.
+    /// The answer as Markdown, without the list of sources. Ranges in `checked` refer to it.
     pub body: String,
     /// `[1]` is the first of these.
     pub sources: Vec<Source>,
-    /// Statuses as they are after citations were mended; `cites` and `found` are numbers of spans, not of sources.
+    /// Statuses after citations were corrected; `cites` and `found` are numbers of spans, not of sources.
     pub checked: Checked,
-    /// Spans that contradict each other, of which the answer cites one; they are listed at the end of `body`.
+    /// Spans that contradict each other and of which the answer cites one; listed at the end of `body`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conflicts: Vec<Conflict>,
-    /// Sentences that `Strict::Remove` dropped, as they were.
+    /// Sentences that `Strict::Remove` dropped.
     pub removed: Vec<Sentence>,
-    /// Numbers the model cited that no span has.
+    /// Citation numbers that match no span.
     pub refused: Vec<usize>,
-    /// Addresses of links and pictures the model wrote that no span has; only their words are left.
+    /// Addresses of links and images that no span has; only their text is kept.
     pub unlinked: Vec<String>,
 }
 
@@ -67,17 +66,17 @@ pub struct Source {
 pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
 pub const WEAK_MARK: &str = " *(weakly supported)*";
 pub const CONTRADICTED_MARK: &str = " *(contradicted by the sources)*";
-/// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is kept with its
-/// status.
+/// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is stored
+/// with its status.
 const ANSWER_BYTES_MAX: usize = 128 << 10;
 const SENTENCES_MAX: usize = 2_000;
-/// Contradictions between sources that an answer reports, and how much of each sentence.
+/// Contradictions between sources that an answer reports, and the length of each sentence.
 const CONFLICTS_MAX: usize = 3;
 const CONFLICT_CHARS_MAX: usize = 240;
 pub const CUT_NOTE: &str = "\n\n*(The answer is cut here: it has more than 2,000 sentences or 128 KiB.)*";
 pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 
-/// The clean answer. The spans are those that were shown to the model, in that order.
+/// The clean answer. The spans are those shown to the model, in that order.
 pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'_>) -> Cited {
     let kept = &answer[..answer.floor_char_boundary(ANSWER_BYTES_MAX)];
     let (mut tidy, unlinked) = tidied(kept, spans);
@@ -102,7 +101,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
             cited.removed.push(sentences[index].clone());
             let is_whole_block = units.iter().enumerate().filter(|(_, other)| other.block == unit.block).all(|(other, _)| goes(other));
             if is_whole_block {
-                // With its marks and its line end.
+                // With its markup and line end.
                 body.push_str(&tidy[at.min(unit.block_range.start)..unit.block_range.start]);
                 at = at.max(unit.block_range.end);
             } else {
@@ -138,7 +137,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     }
     body.push_str(&tidy[at..]);
     body.truncate(body.trim_end().len());
-    // A sentence that was nothing but refused numbers has nothing left to point at.
+    // A sentence of nothing but refused numbers has no text left.
     for sentence in &mut cited.checked.sentences {
         sentence.range.end = sentence.range.end.min(body.len());
     }
@@ -160,7 +159,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
     cited
 }
 
-/// An answer without what cannot be seen, its own list of sources, and links that no span has; and the addresses of those links.
+/// An answer without invisible characters, its own list of sources, and links that no span has; and the addresses of those links.
 pub(crate) fn tidied(answer: &str, spans: &Spans<'_>) -> (String, Vec<String>) {
     let seen = fence::visible(answer);
     link::unlinked(link::without_source_list(seen.trim()), spans.all())
@@ -185,7 +184,7 @@ impl Cited {
         text
     }
 
-    /// The same for a terminal or a mail without formatting.
+    /// The same for a terminal or a plain-text mail.
     pub fn to_plain(&self) -> String {
         let mut text = link::plain(&self.body);
         if !self.sources.is_empty() {
@@ -211,7 +210,7 @@ impl Source {
     }
 }
 
-/// A sentence with the citations it should have: its own if they hold, else those of the spans that do support it.
+/// A sentence with corrected citations: its own if they hold, otherwise the spans that support it.
 fn mended(unit: &Unit, spans: &Spans<'_>, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
     let sentence = spans.sentence(unit, scanner, options);
     if sentence.found.is_empty() {
@@ -246,7 +245,7 @@ fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans:
         let numbers = citation.numbers.iter().filter(|number| keeps_places && sentence.cites.contains(number));
         let marks: String = numbers.filter_map(|number| new(*number)).collect();
         if marks.is_empty() {
-            // No double space, no space before the mark that follows.
+            // No double space, no space before following punctuation.
             let next = tidy[at..unit.range.end].chars().next();
             if next.is_none_or(|next| next.is_whitespace() || next.is_ascii_punctuation()) {
                 body.truncate(start + body[start..].trim_end_matches(' ').len());
@@ -266,7 +265,7 @@ fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans:
     }
 }
 
-/// The source that states the contrary is listed, whether or not the text cites it, and named by its number in the list.
+/// The contradicting source is listed, whether or not the text cites it, and named by its number in the list.
 fn name_contrary(sentence: &mut Sentence, spans: &[Span], sources: &mut Vec<Source>) {
     let Some(source) = sentence.contradicted_by.and_then(|number| source_of(number, spans, sources)) else { return };
     for problem in sentence.problems.iter_mut().filter(|problem| problem.kind == ProblemKind::Contradicted) {
@@ -281,7 +280,7 @@ fn reported(conflicts: &[Conflict], sentences: &[Sentence]) -> Vec<Conflict> {
 }
 
 fn write_conflicts(body: &mut String, conflicts: &[Conflict], spans: &[Span], sources: &mut Vec<Source>) {
-    // Words of others: no Markdown, and nothing that reads as a citation.
+    // Untrusted text: no Markdown, and nothing that parses as a citation.
     let quoted = |text: &str| {
         let line = escaped(&one_line(text)).replace("\\[", "(").replace("\\]", ")");
         if line.chars().count() > CONFLICT_CHARS_MAX { line.chars().take(CONFLICT_CHARS_MAX).chain(['…']).collect() } else { line }
@@ -294,7 +293,7 @@ fn write_conflicts(body: &mut String, conflicts: &[Conflict], spans: &[Span], so
     }
 }
 
-/// Before the full stop; after a quotation's.
+/// Before the full stop; after that of a quotation.
 fn sentence_end(body: &str, start: usize) -> usize {
     start + body[start..].trim_end_matches(['.', '!', '?', '…', '。', '！', '？']).len()
 }
@@ -305,12 +304,12 @@ fn row_end(body: &str, start: usize) -> usize {
     start + row.strip_suffix('|').filter(|row| !row.is_empty()).map_or(row.len(), |row| row.trim_end().len() + usize::from(row.ends_with(' ')))
 }
 
-/// The place of a span's source in the list, from 1; a new one is added.
+/// The index of a span's source in the list, from 1; a new one is appended.
 fn source_of(number: usize, spans: &[Span], sources: &mut Vec<Source>) -> Option<usize> {
     let span = spans.get(number.checked_sub(1)?)?;
     let line = |text: &Option<String>| text.as_deref().map(one_line).filter(|text| !text.is_empty());
     let address = line(&span.address);
-    // What is found nowhere else is a tool's reply to one call, which is then the source.
+    // Without an address, the source is the tool's reply to one call.
     let title = line(&span.task).filter(|_| address.is_none()).or_else(|| line(&span.title));
     let is_same = |source: &Source| match &address {
         Some(_) => source.address == address,
@@ -336,7 +335,7 @@ fn one_line(text: &str) -> String {
     fence::visible(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `>` and `#` mean something at the beginning only, and would look odd in `Baton > Speed`.
+/// `>` and `#` are only special at the beginning, and escapes would look odd in `Baton > Speed`.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 8);
     for (at, c) in text.char_indices() {
@@ -348,7 +347,7 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Taking text out can put brackets together (`[[9]1]`). What then reads as a citation of nothing loses its brackets, byte for byte.
+/// Removing text can join brackets (`[[9]1]`). A resulting citation of nothing loses its brackets, without changing the length.
 fn neutralize(body: &mut String, sources: usize) {
     loop {
         let wrong: Vec<Citation> =
@@ -425,9 +424,9 @@ mod tests {
             "{}",
             cited.to_plain()
         );
-        // A wrong citation is mended.
+        // A wrong citation is corrected.
         check(Strict::Mark, "The log is replayed from the last checkpoint. [3]", "The log is replayed from the last checkpoint [1].");
-        // Links of the model's own, its own list, and pictures go.
+        // The model's own links, source list and images are removed.
         let cited = check(
             Strict::Leave,
             "The log is [replayed](https://evil.example/x) from the last checkpoint [1](https://evil.example). ![p](https://evil.example/p)\n\nSources:\n[1] https://evil.example\n[2] Other",
@@ -446,9 +445,9 @@ mod tests {
         assert_eq!(cited.removed.len(), 2);
         check(Strict::Remove, "Dogs bark at Mars.", NOTHING_LEFT);
         check(Strict::Leave, "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day |", "| a | b |\n|---|---|\n| Cats sleep | 13 hours a day [1] |");
-        // Brackets that come together when something between them goes never make a citation of nothing.
+        // Joined brackets never become a citation of nothing.
         check(Strict::Leave, "Nested [[9]7] here.", "Nested (7) here.");
-        // What cites nothing and says nothing leaves no sentence behind.
+        // A sentence without text and citations is dropped.
         let cited = check(Strict::Mark, "> [9]", ">");
         assert_eq!((cited.refused.as_slice(), cited.checked.sentences.len()), (&[9][..], 0));
     }

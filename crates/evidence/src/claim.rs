@@ -1,4 +1,4 @@
-//! What one sentence claims: the facts that must be in its sources, and the words that should be.
+//! The content of one sentence: facts that must be in its sources, and words that should be.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -12,11 +12,11 @@ use crate::words::{Scanner, Shape, Word};
 
 pub(crate) struct Claim {
     pub(crate) words: Vec<Word>,
-    /// Words that carry meaning, with how much each weighs.
+    /// Significant words, with their weights.
     pub(crate) content: Vec<(usize, f32)>,
     pub(crate) numbers: Vec<Number>,
     pub(crate) dates: Vec<Date>,
-    /// Each name as the places of its capital words.
+    /// Each name as the positions of its capitalized words.
     pub(crate) names: Vec<Vec<usize>>,
     /// `fsync_us`, `0.4.2`, written as prose.
     pub(crate) identifiers: Vec<usize>,
@@ -24,13 +24,13 @@ pub(crate) struct Claim {
     pub(crate) quotations: Vec<Quotation>,
     /// In code font, as bytes of the unit's words.
     pub(crate) code: Vec<Range<usize>>,
-    /// A question, an introduction, a word about the answer itself.
+    /// A question, an introduction, a remark about the answer itself.
     pub(crate) is_empty: bool,
 }
 
 pub(crate) struct Quotation {
     pub(crate) range: Range<usize>,
-    /// The stretches between omissions, as plain words.
+    /// The parts between omissions, as plain words.
     pub(crate) pieces: Vec<Vec<String>>,
 }
 
@@ -77,7 +77,7 @@ impl Claim {
     }
 }
 
-/// The bytes of a bold label (`**Key Findings:** …`) and of a list item's title, where capitals say nothing.
+/// The length of a bold label (`**Key Findings:** …`) or a list item's title, where capitals are not significant.
 fn label(text: &str) -> usize {
     match text.find(':') {
         Some(at) if at < 60 && text[at + 1..].starts_with([' ', '\n']) && !text[..at].contains(['.', ',', '"']) => at,
@@ -93,7 +93,7 @@ fn names(words: &[Word], is_taken: impl Fn(usize) -> bool, label: usize) -> Vec<
         }
         let says_nothing = word.begins || word.range.end <= label;
         if !says_nothing {
-            // `The Hague` and `US` are names, `He` after a dash is none.
+            // `The Hague` and `US` are names, `He` after a dash is not.
             let is_small = word.is_stop && word.shape == Shape::Capital;
             return !is_small && !lists::TITLES.contains(&word.plain.as_str());
         }
@@ -153,11 +153,11 @@ fn quotations(text: &str, code: &[Range<usize>], scanner: &mut Scanner) -> Vec<Q
     quotations
 }
 
-/// Questions, introductions, headings, and sentences about the answer or its sources rather than the world.
+/// Questions, introductions, headings, and sentences about the answer or its sources.
 fn is_no_claim(unit: &Unit, claim: &Claim) -> bool {
     match unit.kind {
         Kind::Code | Kind::Mark | Kind::TableHead => return true,
-        // A number in a heading is mostly the section's own.
+        // A number in a heading is usually the section number.
         Kind::Heading => return unit.citations.is_empty(),
         Kind::Prose | Kind::TableRow => {}
     }
@@ -186,7 +186,7 @@ fn is_no_claim(unit: &Unit, claim: &Claim) -> bool {
 
 /// `The sources do not say when …`
 fn is_about_sources(plain: &[&str]) -> bool {
-    // A sentence whose subject they are may first say what they do cover.
+    // A sentence about the sources may first say what they do cover.
     let is_subject = plain.iter().take(3).any(|word| matches!(*word, "sources" | "passages" | "documents" | "results"));
     let head = &plain[..plain.len().min(if is_subject { 30 } else { 9 })];
     let names_sources = head

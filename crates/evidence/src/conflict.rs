@@ -1,8 +1,8 @@
-//! Passages of different sources that state the contrary of each other.
+//! Contradictions between passages of different sources.
 //!
-//! Sentences with the same names that share most of their words are candidates; a model judges each in both directions, and both must be contradictions.
-//! Passages often differ without a contradiction (two seasons of a club, two albums), so candidates are few and the threshold is high;
-//! `lab/train/MODEL_CARD.md` has the measured false alarms.
+//! Sentences with the same names that share most of their words are candidates; a model judges each in both directions, and both must be
+//! contradictions. Passages often differ without a contradiction (two seasons of a club, two albums), so candidates are few and the
+//! threshold is high; `lab/train/MODEL_CARD.md` has the measured false alarms.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -20,7 +20,7 @@ use crate::spans::Spans;
 pub struct Conflict {
     /// The spans, from 1.
     pub spans: (usize, usize),
-    /// What each says.
+    /// The sentence of each.
     pub sentences: (String, String),
 }
 
@@ -35,13 +35,13 @@ pub(crate) struct Candidate {
 /// Sentences that are compared with each other.
 const SENTENCES_MAX: usize = 200;
 const CANDIDATES_MAX: usize = 12;
-/// Meaningful words that two sentences about the same thing share, and their share of all words of both: one fact may differ, not three.
+/// Significant words that two sentences about the same thing share, and their share of all words of both: one fact may differ, not three.
 const SHARED_MIN: usize = 3;
 const SHARE_MIN: f32 = 0.65;
-/// Words at the start of a sentence whose subject is elsewhere.
+/// First words of a sentence whose subject is elsewhere.
 const PRONOUNS: [&str; 12] = ["it", "its", "he", "his", "she", "her", "they", "their", "this", "these", "that", "there"];
 const STEMS_MIN: usize = 4;
-/// Probability from which on a contradiction is reported, in each direction.
+/// Probability from which a contradiction is reported, in each direction.
 const CONTRADICTED_MIN: f32 = 0.9;
 
 pub(crate) fn candidates(spans: &Spans<'_>) -> Vec<Candidate> {
@@ -70,7 +70,7 @@ pub(crate) fn candidates(spans: &Spans<'_>) -> Vec<Candidate> {
     found.into_iter().take(CANDIDATES_MAX).map(|(_, candidate)| candidate).collect()
 }
 
-/// The words with a capital letter, but for the first; `None` for a sentence that names nothing or begins with a pronoun.
+/// The capitalized words except the first; `None` for a sentence without names or with a leading pronoun.
 fn names(text: &str) -> Option<BTreeSet<&str>> {
     let mut words = text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
     let first = words.next()?.to_lowercase();

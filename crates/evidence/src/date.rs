@@ -1,4 +1,4 @@
-//! Dates in the spellings people use. A claim may say less of a date than its source, never more.
+//! Dates in common formats. A claim may be less precise than its source, never more.
 
 use crate::quantities;
 use crate::words::{Shape, Word};
@@ -8,13 +8,13 @@ pub(crate) struct Date {
     pub(crate) year: Option<u32>,
     pub(crate) month: u32,
     pub(crate) day: Option<u32>,
-    /// `03/04/2021` may be read both ways.
+    /// The second reading of `03/04/2021`.
     pub(crate) other: Option<(u32, u32)>,
     pub(crate) words: std::ops::Range<usize>,
 }
 
 impl Date {
-    /// `years` are the years the source names apart from its dates.
+    /// `years` are the years in the source outside its dates.
     pub(crate) fn is_borne_out_by(&self, given: &Date, years: &[u32]) -> bool {
         let days =
             |date: &Date| [Some((date.month, date.day)), date.other.map(|(month, day)| (month, Some(day)))].into_iter().flatten().collect::<Vec<_>>();
@@ -50,7 +50,7 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
         if bytes.len() == 10 && bytes[4] == b'-' {
             let part = |range: std::ops::Range<usize>| word.plain.get(range)?.parse::<u32>().ok();
             let (year, month, day) = (part(0..4)?, part(5..7)?, part(8..10)?);
-            // One that does not exist is still read as a date: no source will bear it out.
+            // An impossible date is still parsed as a date: no source will confirm it.
             return Some(Date { year: Some(year), month, day: Some(day), other: None, words: from..from + 1 });
         }
         // `26/3/1827`
@@ -104,7 +104,7 @@ fn date(text: &str, words: &[Word], from: usize) -> Option<Date> {
     Some(Date { year: None, month, day: None, other: None, words: from..from + 1 })
 }
 
-/// A month's name; those that are words too (`may`, `march`) only beside a number or inside a sentence.
+/// A month's name; names that are also words (`may`, `march`) only beside a number or inside a sentence.
 fn month(word: &Word, beside_number: bool) -> Option<u32> {
     let month = quantities::month(&word.plain)?;
     let is_word_too =

@@ -1,4 +1,4 @@
-//! One claim against its spans, by the rules and by a model together.
+//! Decides about one claim and its spans, by rules and a model together.
 //!
 //! ```text
 //!   claim ─┬─ rules: facts, polarity, shared words ─────────────┐
@@ -7,10 +7,10 @@
 //!   not English ──▶ not checked
 //! ```
 //!
-//! Some findings of the rules refuse a claim by themselves: a quotation or an address that is in no span, a negation, an opposite, changed places; a
-//! number or a date that is in none, if the claim shares enough words with the spans otherwise; a name, if the spans also are long enough to name
-//! what they are about. Everything else counts with the weight it had on labelled data: letting every missing name refuse a claim was measured to cost
-//! more right decisions than it saved.
+//! Some findings of the rules reject a claim by themselves: a quotation or an address that is in no span, a negation, an opposite, swapped
+//! terms; a number or a date that is in none, if the claim otherwise shares enough words with the spans; a name, if the spans are also long
+//! enough to name their subject. Everything else counts with a weight fitted on labelled data: rejecting a claim for every missing name was
+//! measured to cost more right decisions than it saved.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +21,7 @@ use crate::sentences::sentences;
 use crate::span::Span;
 use crate::spans::Spans;
 
-/// A claim and what it is held to.
+/// A claim and its evidence.
 #[derive(Clone, Copy)]
 pub struct Claimed<'c> {
     pub text: &'c str,
@@ -32,12 +32,12 @@ pub struct Claimed<'c> {
 #[serde(rename_all = "snake_case")]
 pub enum ClaimStatus {
     Supported,
-    /// Nothing speaks against it, and not enough for it.
+    /// No finding against it, but not enough support.
     Weak,
     Unsupported,
     /// A span states the contrary.
     Contradicted,
-    /// Not in a language that the rules and the model know, or nothing that can be true or false.
+    /// In an unsupported language, or nothing that can be true or false.
     NotChecked,
 }
 
@@ -46,9 +46,9 @@ pub enum ClaimStatus {
 pub enum DecidedBy {
     #[default]
     Rules,
-    /// The verifier, alone or beside the rules.
+    /// The verifier, alone or with the rules.
     Verifier,
-    /// The configured language model, asked about what the verifier left uncertain.
+    /// The configured language model, for what the verifier left uncertain.
     Model,
 }
 
@@ -61,7 +61,7 @@ impl DecidedBy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
     pub status: ClaimStatus,
-    /// Probability of support, 0 to 1; of a decision by rules alone, their score.
+    /// Probability of support, 0 to 1; for a decision by rules alone, their score.
     pub score: f32,
     pub by: DecidedBy,
     /// The span that contradicts it, from 1.
@@ -71,16 +71,16 @@ pub struct Decided {
     pub problems: Vec<Problem>,
 }
 
-/// From here on a claim is supported.
+/// Score from which a claim is supported.
 pub(crate) const SUPPORTED_MIN: f32 = 0.5;
-/// From here on it is weakly supported.
+/// Score from which it is weakly supported.
 pub(crate) const WEAK_MIN: f32 = 0.3;
-/// From here on a span contradicts it.
+/// Probability from which a span contradicts it.
 const CONTRADICTED_MIN: f32 = 0.6;
-/// Bytes of a claim up to which it is judged as one, even if it has several sentences.
+/// Length up to which a claim of several sentences is judged as one.
 const WHOLE_CLAIM_BYTES: usize = 240;
 
-/// Decides about each claim; all questions to the model go in one batch. Without a model the rules decide alone.
+/// Decides about each claim, with one batch of model requests. Without a model the rules decide alone.
 pub fn decide(claims: &[Claimed<'_>], model: Option<&dyn Entailment>) -> Vec<Decided> {
     let texts: Vec<Vec<String>> = claims.iter().map(|claim| claim.spans.iter().map(text_of).collect()).collect();
     let rules: Vec<Option<Checked>> = claims.iter().map(|claim| is_english(claim.text).then(|| by_rules(claim))).collect();
@@ -132,7 +132,7 @@ fn least(checked: &Checked) -> Option<&Sentence> {
     claims.max_by(|a, b| a.status.cmp(&b.status).then(b.score.total_cmp(&a.score)))
 }
 
-/// The least supported sentence stands for the claim.
+/// The least supported sentence represents the claim.
 fn worst(checked: &Checked) -> Decided {
     let Some(sentence) = least(checked) else { return not_checked() };
     let status = match sentence.status {
@@ -145,14 +145,14 @@ fn worst(checked: &Checked) -> Decided {
     Decided { status, score: sentence.score, by: DecidedBy::Rules, contradicted_by: sentence.contradicted_by, problems: sentence.problems.clone() }
 }
 
-/// What the model is asked about one claim: each of its parts against each span, and against all spans together if there are several.
+/// The model requests for one claim: each of its parts against each span, and against all spans together if there are several.
 struct ClaimPairs<'a> {
     parts: Vec<&'a str>,
     evidence: Vec<&'a str>,
     joined: Option<String>,
 }
 
-/// What the model makes of a claim: its weakest part by the best evidence for it.
+/// The model's result for a claim: its weakest part with its best evidence.
 pub(crate) struct ModelVerdict {
     pub(crate) supported: f32,
     pub(crate) contradicted: f32,
@@ -200,21 +200,21 @@ impl<'a> ClaimPairs<'a> {
     }
 }
 
-/// Log odds of a probability, within what a model of this size can know.
+/// Log odds of a probability, clamped to the precision of a small model.
 fn log_odds(probability: f32) -> f32 {
     let probability = probability.clamp(1e-4, 1.0 - 1e-4);
     (probability / (1.0 - probability)).ln()
 }
 
-/// The findings of the rules and of the model as one probability.
+/// The combined probability of rules and model.
 pub(crate) struct Odds {
     pub(crate) score: f32,
     pub(crate) by: DecidedBy,
-    /// Set only where the claim is not supported.
+    /// Set only if the claim is not supported.
     pub(crate) contradicted_by: Option<usize>,
 }
 
-/// What the rules found about a claim.
+/// The rules' findings about a claim.
 pub(crate) struct Finding<'f> {
     pub(crate) is_supported: bool,
     pub(crate) problems: &'f [Problem],
@@ -222,13 +222,14 @@ pub(crate) struct Finding<'f> {
     pub(crate) evidence_words: usize,
 }
 
-/// Coverage from which on a fact that the spans lack was changed, and is not just said in other words.
+/// Coverage from which a missing fact was changed and not merely paraphrased.
 const COPY_COVERAGE_MIN: f32 = 0.3;
-/// Words of evidence from which on it names what it is about, so that a name it lacks means something.
+/// Length in words from which evidence names its subject, so that a missing name is significant.
 const NAMED_WORDS_MIN: usize = 40;
-/// Words of evidence that make a passage. The model was trained mostly on single sentences, so in passages the rules count for more.
+/// Length in words from which evidence is a passage. The model was trained mostly on single sentences, so for passages the rules have more
+/// weight.
 const PASSAGE_WORDS_MIN: usize = 36;
-/// Log odds in passages for a claim that the rules support, and for one with which they have no problem but shared words.
+/// Log odds in passages for a claim that the rules support, and for one whose only problem is shared words.
 const PASSAGE_SUPPORTED: f32 = 3.15;
 const PASSAGE_UNOPPOSED: f32 = 1.5;
 
@@ -245,7 +246,7 @@ impl Finding<'_> {
         alone.into_iter().any(|kind| self.has(kind)) || self.coverage >= COPY_COVERAGE_MIN && (has_fact || has_name)
     }
 
-    /// Log odds that passages add.
+    /// Additional log odds for passages.
     fn passage_odds(&self) -> f32 {
         let facts = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Name];
         match self.evidence_words >= PASSAGE_WORDS_MIN {
@@ -257,7 +258,7 @@ impl Finding<'_> {
 }
 
 impl Odds {
-    /// `None` where a rule decides alone.
+    /// `None` if a rule decides alone.
     pub(crate) fn of(rules: &Finding<'_>, model: &ModelVerdict, weights: &DecisionWeights) -> Option<Odds> {
         if rules.is_final() {
             return None;

@@ -1,8 +1,8 @@
-//! Numbers that no text has: how many rows there are, what they add up to, and which of them a sentence means.
+//! Numbers that no text contains: row counts, sums, and the rows a sentence refers to.
 //!
-//! A computed number bears out a claim only if the sentence names what it is the number of: the value that the counted rows have, the column that
-//! was added up. The count of all rows needs no name, but a sentence that names a value does not mean all rows. So a number is right or wrong for
-//! what the sentence says, and not by luck.
+//! A computed number confirms a claim only if the sentence names what it counts: the value of the counted rows, or the column that was
+//! added up. The count of all rows needs no name, but a sentence that names a value does not refer to all rows. So a number is not
+//! confirmed by chance.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -17,14 +17,14 @@ use crate::span::{Form, Span};
 use crate::spans::{Read, Spans};
 use crate::words::{Scanner, Shape, Word};
 
-/// A fact with the stems that a sentence must have to mean it.
+/// A fact with the stems that a sentence must contain to refer to it.
 pub(crate) struct Derived {
     kind: FactKind,
     number: Number,
     column: Vec<String>,
-    /// Empty is all rows.
+    /// Empty means all rows.
     filter: Vec<String>,
-    /// Of a filter on `false`: the sentence must deny it.
+    /// For a filter on `false`: the sentence must negate it.
     is_denied: bool,
     is_filtered: bool,
 }
@@ -38,23 +38,23 @@ pub(crate) struct Field {
     pub(crate) is_count: bool,
 }
 
-/// What was asked of the tool.
+/// The arguments of the tool call.
 pub(crate) struct Label {
     pub(crate) stems: Vec<u32>,
     plains: HashSet<String>,
     pub(crate) numbers: Vec<Number>,
 }
 
-/// Spans of rows that are looked through for what belongs together.
+/// Maximum number of row spans that are searched.
 const ROWS_MAX: usize = 200;
-/// A cell with more words is a text, not a name.
+/// A longer cell is a text, not a name.
 const CELL_WORDS_MAX: usize = 6;
 /// Parts of a column's name that a sentence need not repeat.
 const GENERIC: &[&str] = &["total", "number", "num", "count", "value", "amount", "of", "sum", "the", "in", "is", "has", "n"];
-/// Fields whose one number is the answer, whatever the sentence calls it.
+/// Fields whose single number is the result, whatever the sentence calls it.
 const RESULTS: &[&str] = &["result", "value", "answer", "output", "stdout", "amount", "sum", "number"];
 
-/// So many words at the end of `MIN` and `MAX` speak of a range.
+/// The last words of `MIN` and `MAX` that refer to a range.
 const RANGES: usize = 4;
 const SUM: &[&str] = &["total", "sum", "together", "altogether", "combined", "overall", "add", "adds", "all"];
 const MIN: &[&str] =
@@ -98,7 +98,7 @@ impl Derived {
 }
 
 impl Field {
-    /// The lines of a text from `from` on.
+    /// The lines of a text starting at `from`.
     pub(crate) fn read(text: &str, from: usize, words: &[Word], scanner: &mut Scanner) -> Vec<Field> {
         let mut found: Vec<Field> = Vec::new();
         let mut at = from;
@@ -133,7 +133,7 @@ impl Label {
     }
 }
 
-/// What the rows of a span are called: by the list's name, by the tool's.
+/// Names of a span's rows: from the list's and the tool's name.
 pub(crate) fn nouns(span: &Span, scanner: &mut Scanner) -> HashSet<String> {
     let list = span.place.as_deref().filter(|_| span.form == Form::Derived).and_then(|place| place.rsplit('.').next()).unwrap_or_default();
     let tool = span.task.as_deref().unwrap_or(&span.source).split(" (").next().unwrap_or_default();
@@ -141,7 +141,7 @@ pub(crate) fn nouns(span: &Span, scanner: &mut Scanner) -> HashSet<String> {
     scanner.words(&text).into_iter().filter(|word| word.is_content()).map(|word| word.stem).collect()
 }
 
-/// The part of a sentence in which a number stands.
+/// The part of a sentence around a number.
 struct Clause<'c> {
     words: &'c [Word],
     range: Range<usize>,
@@ -161,7 +161,7 @@ impl Clause<'_> {
     }
 }
 
-/// Between commas and the like; `and`, `of which` and their kind divide where a number follows.
+/// Delimited by commas and the like; `and`, `of which` and similar words delimit if a number follows.
 fn clause<'c>(claim: &'c Claim, number: &Number) -> Clause<'c> {
     let words = &claim.words;
     let is_number = |at: usize| claim.numbers.iter().any(|other| other.words.start == at);
@@ -177,7 +177,7 @@ fn clause<'c>(claim: &'c Claim, number: &Number) -> Clause<'c> {
     while to < words.len() && !divides(to) {
         to += 1;
     }
-    // `done: 5` and `Total (points): 61`: a bare number belongs to what stands before it.
+    // `done: 5` and `Total (points): 61`: a bare number belongs to the preceding words.
     let is_bare = |range: Range<usize>| !words[range].iter().any(Word::is_content);
     while from > 0 && is_bare(from..to) {
         from -= 1;
@@ -188,7 +188,7 @@ fn clause<'c>(claim: &'c Claim, number: &Number) -> Clause<'c> {
     Clause { words: &words[from..to], range: from..to }
 }
 
-/// Whether a fact of this span is what the sentence says with this number.
+/// Whether a fact of this span is what the sentence states with this number.
 pub(crate) fn bears(claim: &Claim, number: &Number, read: &Read) -> bool {
     !read.derived.is_empty() && {
         let clause = clause(claim, number);
@@ -202,7 +202,7 @@ fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, rea
     }
     if fact.kind != FactKind::Count {
         let is_named = fact.column.iter().all(|stem| claim.words.iter().any(|word| word.stem == *stem));
-        // `On average, it was 21.75`: one number belongs to the whole sentence.
+        // `On average, it was 21.75`: a single number belongs to the whole sentence.
         let whole = Clause { words: &claim.words, range: 0..claim.words.len() };
         let of = if claim.numbers.len() == 1 { &whole } else { clause };
         let is_kind = match fact.kind {
@@ -219,10 +219,10 @@ fn fits(claim: &Claim, number: &Number, clause: &Clause<'_>, fact: &Derived, rea
     if fact.is_filtered { fact.is_filter_named(clause) } else { means_all(claim, number, clause, read) }
 }
 
-/// Whether the clause speaks of all rows: it names no value that only some have, or another number of it is the number of those.
+/// Whether the clause refers to all rows: it names no value that only some have, or another number of it counts those.
 fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &Read) -> bool {
     let named: Vec<&Derived> = read.derived.iter().filter(|fact| fact.kind == FactKind::Count && fact.is_filter_named(clause)).collect();
-    // Of what the tool was asked for, all rows have it.
+    // All rows have the values that the tool was asked for.
     let named: Vec<&Derived> = named
         .into_iter()
         .filter(|fact| !read.label.as_ref().is_some_and(|label| fact.filter.iter().all(|stem| label.plains.contains(stem))))
@@ -236,13 +236,13 @@ fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &Read) -
     named.is_empty() || is_of || is_explained()
 }
 
-/// Bits of the claim's numbers that a fact bears out, as windows have them.
+/// Bit mask of the claim's numbers that a fact confirms.
 pub(crate) fn borne(claim: &Claim, reads: &[&Read]) -> u64 {
     let is_borne = |number: &Number| reads.iter().any(|read| bears(claim, number, read));
     claim.numbers.iter().take(64).enumerate().filter(|(_, number)| is_borne(number)).fold(0, |bits, (bit, _)| bits | (1 << bit))
 }
 
-/// Whether something of the claim is in what the tool replied, and not only in what it was asked.
+/// Whether part of the claim is in the tool's reply, and not only in its arguments.
 pub(crate) fn is_anchored(claim: &Claim, read: &Read) -> bool {
     let Some(label) = &read.label else { return false };
     let has_number = claim.numbers.iter().any(|number| read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read));
@@ -255,7 +255,7 @@ pub(crate) fn is_anchored(claim: &Claim, read: &Read) -> bool {
     has_number || has_date || read.form == Form::Scalars && has_value()
 }
 
-/// A number of things that tools counted, and counted otherwise: what they gave.
+/// The tools' counts, where the claim counts the same things differently.
 pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans: &Spans<'_>) -> Option<String> {
     if !matches!(number.unit, Unit::None | Unit::Money(_) | Unit::Measure(_)) || number.is_year() || claim.words[number.words.start].joined {
         return None;
@@ -274,7 +274,7 @@ pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans:
         let speaks_of = counts_noun || claim.words.iter().any(|word| read.nouns.contains(&word.stem));
         let named: Vec<&Derived> = read.derived.iter().filter(|fact| fact.kind == FactKind::Count && fact.is_filter_named(&clause)).collect();
         if speaks_of && !named.is_empty() && !means_all(claim, number, &clause, read) {
-            // `5 stories are done`, `5 of them are done`: the count of just those.
+            // `5 stories are done`, `5 of them are done`: the count of exactly those.
             is_right |= named.iter().any(|fact| number.is_borne_out_by(&fact.number)) || column_is_named(claim, number, &clause, read);
             given.extend(named.iter().map(|fact| fact::shown(fact.number.value)));
         } else if counts_noun {
@@ -297,9 +297,9 @@ pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans:
     (!is_right && !given.is_empty()).then(|| format!("the tools give {}", given.into_iter().take(4).collect::<Vec<_>>().join(", ")))
 }
 
-/// What the extreme, the mean or the sum of a column is, where the clause asks for it and gives another number.
+/// The extreme, mean or sum of a column, where the clause states a different number for it.
 fn misaggregated(claim: &Claim, number: &Number, clause: &Clause<'_>, spans: &Spans<'_>) -> Option<Vec<String>> {
-    // Words that can mean nothing else.
+    // Unambiguous words.
     let strong = |kind: FactKind| {
         let words = match kind {
             FactKind::Min => &MIN[..MIN.len() - RANGES],
@@ -328,10 +328,10 @@ fn column_is_named(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &R
         || read.numbers.iter().any(|given| number.is_borne_out_by(given))
 }
 
-/// A number that rows or scalars do give, but in a field that the sentence does not name though others could be meant.
+/// A number that rows or scalars contain, but in a field that the sentence does not name although others could be meant.
 pub(crate) fn misnamed(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     let has = |stem: &String| claim.words.iter().any(|word| word.stem == *stem);
-    // The 15 of `OR-15` is a part of a name.
+    // The 15 of `OR-15` is part of a name.
     let is_alone = |number: &&Number| number.unit == Unit::None && !number.is_year() && !claim.words[number.words.start].joined;
     for number in claim.numbers.iter().filter(is_alone) {
         let is_told =
@@ -359,14 +359,14 @@ pub(crate) fn misnamed(claim: &Claim, reads: &[&Read], place: &str) -> Option<Pr
     None
 }
 
-/// A name or a number of one row said of another: each thing that only rows have must stand in a row with a neighbour of it in the sentence.
+/// A name or a number of one row attributed to another: each item that only rows contain must share a row with a neighbour in the sentence.
 pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&Read], spans: &Spans<'_>) -> Option<Problem> {
-    // All rows, not only those it is held to: a number of one row is wrong of another, wherever that stands.
+    // All rows, not only the cited ones: a number of one row is wrong for another, wherever that is.
     let rows: Vec<(&Read, Range<usize>)> = spans.read.iter().filter(|read| read.form == Form::Rows).take(ROWS_MAX).flat_map(rows_of).collect();
     if rows.len() < 2 || !reads.iter().any(|read| read.form == Form::Rows) {
         return None;
     }
-    // The first word of each thing that only some rows have, and the rows and columns where it stands.
+    // The first word of each item that only some rows contain, with those rows and columns.
     let mut items: Vec<(usize, Vec<(usize, &str)>)> = Vec::new();
     let mut add = |at: usize, row: usize, name: &'_ str| {
         let name = rows[row].0.fields.iter().map(|field| field.name.as_str()).find(|known| *known == name).unwrap_or_default();
@@ -394,13 +394,13 @@ pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&Read], spans: &Spans<
     }
     items.retain(|(at, places)| {
         let is_elsewhere = reads.iter().any(|read| read.form == Form::Text && read.plains.contains(&claim.words[*at].plain));
-        // What every row has tells no row from another.
+        // A value of every row does not distinguish rows.
         let in_rows: HashSet<usize> = places.iter().map(|(row, _)| *row).collect();
         !is_elsewhere && in_rows.len() < rows.len()
     });
     items.sort_by_key(|(at, _)| *at);
     for (index, (at, places)) in items.iter().enumerate() {
-        // The nearest thing of another column on either side.
+        // The nearest item of another column on either side.
         let is_other = |other: &&(usize, Vec<(usize, &str)>)| !other.1.iter().any(|(_, name)| places.iter().any(|(_, own)| own == name));
         let neighbours: Vec<&(usize, Vec<(usize, &str)>)> =
             items[..index].iter().rev().find(is_other).into_iter().chain(items[index + 1..].iter().find(is_other)).collect();
@@ -414,7 +414,7 @@ pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&Read], spans: &Spans<
     None
 }
 
-/// The rows that a span has: several short ones may share it.
+/// The rows of a span: several short ones may share it.
 fn rows_of(read: &Read) -> Vec<(&Read, Range<usize>)> {
     let mut rows = Vec::new();
     let mut from = 0;
@@ -428,7 +428,7 @@ fn rows_of(read: &Read) -> Vec<(&Read, Range<usize>)> {
     rows
 }
 
-/// Whether a number is the sum or the difference of one the writer had and one the sources give.
+/// Whether a number is the sum or difference of one of the writer's and one of the sources'.
 pub(crate) fn is_calculated(claim: &Claim, number: &Number, reads: &[&Read], options: &Options<'_>) -> bool {
     let Some(text) = options.calculated_from else { return false };
     let words = Scanner::default().words(text);
@@ -449,7 +449,7 @@ pub(crate) fn is_calculated(claim: &Claim, number: &Number, reads: &[&Read], opt
         _ => false,
     };
     let pairs = had.iter().flat_map(|a| given.iter().map(move |b| (a.value, b.value)));
-    // Products and quotients are met by luck far more often, so both numbers must be the writer's own and the sources' too.
+    // Products and quotients match by chance far more often, so both numbers must be the writer's and the sources'.
     let is_given = |one: &&Number| given.iter().any(|other| one.is_borne_out_by(other));
     let stated: Vec<f64> = had.iter().filter(is_given).map(|one| one.value).collect();
     let is_product = |a: f64, b: f64| is(a * b) || b != 0.0 && is(a / b);

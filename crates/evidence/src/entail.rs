@@ -1,4 +1,4 @@
-//! Whether a text supports a sentence, as a model computes it. Only the interface; the model is in the crate `verifier`.
+//! The interface of a model that judges whether a text supports a sentence. The model is in the crate `verifier`.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ pub struct Pair<'p> {
     pub claim: &'p str,
 }
 
-/// Calibrated probabilities; what is left of one is that the evidence does not decide.
+/// Calibrated probabilities; the rest to one means that the evidence does not decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
     pub supported: f32,
@@ -18,17 +18,17 @@ pub struct Judgement {
 }
 
 pub trait Entailment: Send + Sync {
-    /// A judgement for each pair, in their order. The same pairs give the same judgements, in whatever batches they come.
+    /// A judgement for each pair, in their order. Results do not depend on the batching.
     fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement>;
 
-    /// How much the rules count beside this model.
+    /// The weights of the rules beside this model.
     fn weights(&self) -> DecisionWeights;
 }
 
 /// Log odds that the findings of the rules add to the model's, as fitted on held-out training data (`lab/train`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DecisionWeights {
-    /// Of the model's own log odds.
+    /// Factor of the model's own log odds.
     pub model: f32,
     pub constant: f32,
     /// The rules found support.
@@ -49,10 +49,10 @@ impl DecisionWeights {
     }
 }
 
-/// The tool that judges pairs. The world answers it in its own process, without a server.
+/// The tool that judges pairs. The host answers it in-process, without a server.
 pub const JUDGE: &str = "evidence.judge";
 
-/// The arguments of [`JUDGE`]: texts, claims, and which text is judged with which claim.
+/// The arguments of [`JUDGE`]: texts, claims, and the pairs to judge.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct JudgeRequest {
@@ -62,7 +62,7 @@ pub struct JudgeRequest {
     pairs: Vec<(usize, usize)>,
 }
 
-/// What [`JUDGE`] replies: a judgement for each pair, and how much the rules count beside them.
+/// The reply of [`JUDGE`]: a judgement for each pair, and the weights of the rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgeReply {
     pub judgements: Vec<Judgement>,
@@ -80,7 +80,7 @@ impl JudgeRequest {
         request
     }
 
-    /// `None` if an index is of no text or claim.
+    /// `None` if an index is out of range.
     pub fn pairs(&self) -> Option<Vec<Pair<'_>>> {
         let pair = |(text, claim): &(usize, usize)| Some(Pair { evidence: self.texts.get(*text)?, claim: self.claims.get(*claim)? });
         self.pairs.iter().map(pair).collect()

@@ -1,21 +1,21 @@
-//! What follows from the rows of a result by counting and adding up: facts that a sentence may state though no row has them.
+//! Facts that follow from the rows of a result by counting and adding up.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::table;
 
-/// One number that was computed over rows, once, when the reply was cut into spans.
+/// A number computed over rows when the reply is split into spans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
     pub kind: FactKind,
     pub value: f64,
-    /// How many rows it was computed from.
+    /// Number of rows it was computed from.
     pub over: usize,
-    /// The numeric column; none for a count.
+    /// The numeric column; `None` for a count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub column: Option<String>,
-    /// Which rows; all of them if it is not said.
+    /// Which rows; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<Filter>,
 }
@@ -34,19 +34,19 @@ pub enum FactKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
     pub field: String,
-    /// Any value at all if it is not said.
+    /// `None` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
 }
 
 pub(crate) const FACTS_MAX: usize = 200;
 const COLUMNS_MAX: usize = 24;
-/// A column with more different values is no category.
+/// A column with more distinct values is not a category.
 const VALUES_MAX: usize = 12;
 const VALUE_CHARS_MAX: usize = 40;
-/// What the facts may take as text; the first lines matter most.
+/// Size limit of the facts as text; the first lines matter most.
 const TEXT_BYTES_MAX: usize = 900;
-/// Digits of a mean after the point.
+/// Precision of a mean.
 const MEAN_SCALE: f64 = 10_000.0;
 
 /// The counts, sums, extremes and means of these rows, in the order of their columns.
@@ -95,7 +95,7 @@ pub(crate) fn facts(rows: &[&Map<String, Value>]) -> Vec<Fact> {
     facts
 }
 
-/// The facts in words, a line for each column, for whoever reads the span.
+/// The facts as text, one line per column.
 pub(crate) fn told(facts: &[Fact], name: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let rows = facts.iter().find(|fact| fact.kind == FactKind::Count && fact.filter.is_none());
@@ -135,7 +135,7 @@ pub(crate) fn shown(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { format!("{value}") }
 }
 
-/// Without what adding up in binary leaves behind.
+/// Removes binary rounding errors of a sum.
 fn tidy(sum: f64) -> f64 {
     format!("{sum:.11e}").parse().unwrap_or(sum)
 }
@@ -150,10 +150,10 @@ fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// Each value of a column, with the rows that have it.
+/// Each value of a column, with its rows.
 type Category = Vec<(String, Vec<usize>)>;
 
-/// The values of a column that repeat, and the rows that have each; `None` if it is no category.
+/// The repeated values of a column with their rows; `None` if it is not a category.
 fn category(rows: &[&Map<String, Value>], name: &str) -> Option<Category> {
     let mut values: Category = Vec::new();
     let mut put = |words: &str, row: usize| {
@@ -187,7 +187,7 @@ fn category(rows: &[&Map<String, Value>], name: &str) -> Option<Category> {
     (is_repeated && !values.is_empty()).then_some(values)
 }
 
-/// A column of numbers, with gaps; `None` if anything else is in it, or fewer than two.
+/// A numeric column, with gaps; `None` if it has other values, or fewer than two numbers.
 fn numeric(rows: &[&Map<String, Value>], name: &str) -> Option<Vec<Option<f64>>> {
     let mut values = Vec::with_capacity(rows.len());
     for fields in rows {

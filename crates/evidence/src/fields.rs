@@ -1,4 +1,4 @@
-//! Structured replies as spans: the scalars of an object in one, each row of a list in one, and what the rows of a list come to in one.
+//! Structured replies as spans: the scalars of an object in one, each row of a list in one, and the totals of a list in one.
 //!
 //! ```text
 //!   {"total": 12, "stories": [{"id": "ST-1", "status": "done"}, …]}
@@ -10,7 +10,7 @@
 //!   status: done
 //! ```
 //!
-//! A list that is only a part of its result (`total` is more than it has, or it says that it goes on) is not counted or added up.
+//! A partial list (`total` is larger, or a field says that it continues) is not counted or added up.
 
 use serde_json::{Map, Value};
 
@@ -23,24 +23,24 @@ use crate::table::Table;
 pub(crate) enum Detail {
     /// Everything in it.
     All,
-    /// Totals, lists, and what lists come to: passages beside it say the rest.
+    /// Totals, lists, and totals of lists: passages contain the rest.
     Lists,
-    /// Only totals and what lists come to: passages or a text beside it have the rows too.
+    /// Only totals and totals of lists: passages or a text contain the rows too.
     Totals,
 }
 
 const TITLES: &[&str] = &["title", "name", "headline", "subject"];
 const ADDRESSES: &[&str] = &["address", "url", "link", "href", "uri", "path", "file"];
 const TIMES: &[&str] = &["at", "date", "published", "published_at", "updated", "updated_at", "created_at", "timestamp"];
-/// Words of a field's name that say it counts something.
+/// Words in names of count fields.
 const COUNTS: &[&str] = &["total", "count", "hits", "found", "matches", "matched"];
 const DEPTH_MAX: usize = 32;
-/// Lists of one reply that are counted and added up.
+/// Maximum number of lists of one reply that are counted and added up.
 const DERIVED_MAX: usize = 8;
-/// From this many rows on, several share a span.
+/// With more rows, several share a span.
 const ROWS_ALONE_MAX: usize = 60;
 const ROWS_BYTES_AIM: usize = 1_000;
-/// Names in a place that several fields share.
+/// Names in a location that several fields share.
 const PLACE_NAMES_MAX: usize = 3;
 
 pub(crate) fn spans(value: &Value, frame: &Span, detail: Detail) -> Vec<Span> {
@@ -49,7 +49,7 @@ pub(crate) fn spans(value: &Value, frame: &Span, detail: Detail) -> Vec<Span> {
     spans
 }
 
-/// Whether a field of this name and value says how many of something there are.
+/// Whether a field of this name is a count.
 pub(crate) fn is_count(name: &str) -> bool {
     parts(name).iter().any(|part| COUNTS.contains(&part.as_str()))
 }
@@ -98,12 +98,12 @@ fn has_lists(value: &Value) -> bool {
     is_list(value) || value.as_object().is_some_and(|fields| fields.values().any(has_lists))
 }
 
-/// A long text in a field, which is cut like any text.
+/// A long text in a field, which is split like any text.
 fn is_prose(value: &Value) -> bool {
     value.as_str().is_some_and(|text| text.trim().contains('\n'))
 }
 
-/// An object that is no row: its own scalars first, then the texts and the lists in it.
+/// An object that is not a row: its own scalars first, then its texts and lists.
 fn object(fields: &Map<String, Value>, path: &str, frame: &Span, detail: Detail, spans: &mut Vec<Span>, depth: usize) {
     let below = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     let is_own = |value: &Value| !has_lists(value) && !is_prose(value) && !is_blank(value);
@@ -136,7 +136,7 @@ fn object(fields: &Map<String, Value>, path: &str, frame: &Span, detail: Detail,
     }
 }
 
-/// Whether a list has all there is, by what its neighbours say.
+/// Whether a list is complete, according to neighbouring fields.
 fn is_whole(rows: usize, fields: &Map<String, Value>) -> bool {
     let goes_on = |(key, value): (&String, &Value)| {
         let parts = parts(key);
@@ -204,7 +204,7 @@ fn list(items: &[Value], path: &str, is_whole: bool, frame: &Span, detail: Detai
     close(&mut open, spans);
 }
 
-/// The rows of the `number`-th table of a text, and what they come to.
+/// The rows of the `number`-th table of a text, and their totals.
 pub(crate) fn of_table(table: &Table, number: usize, frame: &Span) -> Vec<Span> {
     let name = if number > 1 { format!("table {number}") } else { "table".to_owned() };
     let rows: Vec<&Map<String, Value>> = table.rows.iter().collect();
@@ -230,7 +230,7 @@ pub(crate) fn of_table(table: &Table, number: usize, frame: &Span) -> Vec<Span> 
     spans
 }
 
-/// What rows come to, if there is anything to say of them.
+/// Totals of rows, if there are any.
 pub(crate) fn derived(rows: &[&Map<String, Value>], name: &str, frame: &Span) -> Option<Span> {
     if rows.is_empty() {
         return None;
@@ -282,7 +282,7 @@ pub(crate) fn values(value: &Value) -> String {
     text
 }
 
-/// The same of its lists of records alone, but for `passages`.
+/// The same for its lists of records only, without `passages`.
 pub(crate) fn listed(value: &Value) -> String {
     let lists = value.as_object().into_iter().flatten().filter(|(key, value)| *key != "passages" && has_lists(value));
     lists.map(|(_, value)| values(value)).collect::<Vec<_>>().join(" ")

@@ -1,8 +1,8 @@
-//! One claim against the spans it is held to.
+//! Checks one claim against its spans.
 //!
-//! Facts come first and are hard: a number, date, name, quotation or piece of code that is not there makes the claim unsupported, whatever
-//! else agrees. Then meaning, as far as words show it: negation, opposites, things that changed places. Last, how many of the claim's words the
-//! best few sentences of the spans share.
+//! Facts come first and are strict: a missing number, date, name, quotation or piece of code makes the claim unsupported, whatever else
+//! matches. Then meaning, as far as words show it: negation, opposites, swapped terms. Last, the share of the claim's words in the best few
+//! sentences of the spans.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -24,24 +24,24 @@ pub(crate) struct Verdict {
     pub(crate) score: f32,
     pub(crate) problems: Vec<Problem>,
     pub(crate) by: DecidedBy,
-    /// The share of the claim's words that the spans have, whatever the facts are.
+    /// Share of the claim's words in the spans, regardless of the facts.
     pub(crate) coverage: f32,
-    /// The span that states the contrary, from 1.
+    /// The contradicting span, from 1.
     pub(crate) contradicted_by: Option<usize>,
-    /// What the verifier found, if it was asked.
+    /// The verifier's result, if it was used.
     pub(crate) verifier: Option<Judgement>,
 }
 
-/// A claim's words as these spans know them: which bit each stem sets, and what each bit weighs.
+/// A claim's words in terms of these spans: the bit of each stem, and the weight of each bit.
 pub(crate) struct Wanted {
     bits: HashMap<u32, (u128, f32)>,
     weights: Vec<f32>,
     total: f32,
 }
 
-/// Words past this many are not counted; a sentence that long is a page.
+/// Further words are not counted.
 const WORDS_COUNTED_MAX: usize = 100;
-/// How much a number weighs beside a word when the best sentences are looked for.
+/// The weight of a number relative to a word when the best sentences are searched.
 const NUMBER_WEIGHT: f32 = 0.5;
 
 impl Wanted {
@@ -67,7 +67,7 @@ impl Wanted {
         Wanted { bits, weights, total }
     }
 
-    /// The stems to look spans up by.
+    /// The stems for looking up spans.
     pub(crate) fn ids(&self) -> impl Iterator<Item = (u32, f32)> + '_ {
         self.bits.iter().map(|(id, (mask, quality))| (*id, self.weight(*mask) * quality))
     }
@@ -77,7 +77,7 @@ impl Wanted {
     }
 }
 
-/// Sentences of one span that bear on a claim.
+/// Sentences of one span that are relevant to a claim.
 struct Window<'r> {
     read: &'r Read,
     sentences: Range<usize>,
@@ -114,7 +114,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
             verifier: None,
         };
     }
-    // What was asked of a tool counts only beside something that it replied.
+    // Arguments of a tool count only together with its reply.
     let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
     let held_to = HeldTo { reads: &reads, labels: &labels, spans, options };
     facts(claim, text, &held_to, &place, &mut problems);
@@ -131,7 +131,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
         labels.iter().fold(0, |mask, label| mask | label.stems.iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits));
     let (mask, held) = windows.iter().take(3).fold((asked, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
     let held = held | derive::borne(claim, &reads);
-    // Alone in a whole span but far apart, words count for less.
+    // Matching words scattered over a span count less.
     let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
     let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
     let total = wanted.total + NUMBER_WEIGHT * (claim.numbers.len() + claim.dates.len()).min(64) as f32;
@@ -179,12 +179,12 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     Verdict { status, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None }
 }
 
-/// The sentences of a span that bear on a claim most, in its words.
+/// The sentences of a span closest to a claim, as text.
 pub(crate) fn nearest(claim: &Claim, wanted: &Wanted, read: &Read) -> Option<String> {
     best_window(claim, wanted, read).map(|window| window.text().to_owned())
 }
 
-/// A vector's likeness lifts a claim whose facts all hold, but never one that shares no word at all.
+/// Vector similarity raises a claim whose facts all hold, but never one without a shared word.
 fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options: &Options<'_>) -> f32 {
     match likeness(text.trim(), best.text()) {
         Some(like) if like >= options.likeness_min && score > 0.0 => options.supported_min.max((score + like) / 2.0).min(1.0),
@@ -192,7 +192,7 @@ fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options
     }
 }
 
-/// What the facts of one claim are looked for in.
+/// The evidence for the facts of one claim.
 struct HeldTo<'h> {
     reads: &'h [&'h Read],
     labels: &'h [&'h Label],
@@ -323,12 +323,12 @@ fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Win
     best.map(|(_, window)| window)
 }
 
-/// Two names or numbers that stand in each other's places: each has neighbours that the other has in the source, and none of its own.
+/// Two names or numbers in each other's position: each has neighbours that the other has in the source, and none of its own.
 fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
     const ITEMS_MAX: usize = 12;
     let source = window.words();
     let offset = window.read.sentences[window.sentences.start].start;
-    // Pairs of a place in the claim and one in the window, each the only one there.
+    // Pairs of a position in the claim and one in the window, each unique.
     let mut items: Vec<(usize, usize)> = Vec::new();
     for name in claim.names.iter().flatten() {
         let stem = &claim.words[*name].stem;
@@ -358,7 +358,7 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
         .flat_map(|number| number.words.start + 1..number.words.end)
         .filter_map(|index| index.checked_sub(offset))
         .collect();
-    // Up to three words before or after, as far as the next name or number; the other of the pair is a word like any other.
+    // Up to three words before or after, up to the next name or number; the other of the pair counts as a word.
     let near = |words: &[Word], units: &HashSet<usize>, items: &HashSet<usize>, at: usize, other: usize, forward: bool| -> HashSet<String> {
         const NEAR_WORDS: usize = 3;
         let mut found = HashSet::new();
@@ -421,7 +421,7 @@ fn swapped(claim: &Claim, window: &Window<'_>, place: &str) -> Option<Problem> {
 /// What a number belongs to, if anything.
 type Kind = for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>;
 
-/// A number that the sources do give, but for something else: they count the same thing, or number the same name, only otherwise.
+/// A number that the sources contain, but for something else: they count the same thing, or number the same name, differently.
 fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     for number in &claim.numbers {
         if number.unit != Unit::None || number.is_year() {
@@ -447,13 +447,13 @@ fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     None
 }
 
-/// What a number counts: the word after it.
+/// What a number counts: the following word.
 pub(crate) fn counted<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
     let word = words.get(number.end)?;
     (word.is_content() && !word.breaks && !word.begins).then_some(word.stem.as_str())
 }
 
-/// What a number is part of the name of: `Voyager 1`.
+/// The name that a number is part of: `Voyager 1`.
 fn numbered<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
     let word = words.get(number.start.checked_sub(1)?)?;
     let is_joined = !words[number.start].breaks && words[number.start].shape == Shape::Number && words[number.start].plain.len() < 4;

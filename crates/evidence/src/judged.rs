@@ -1,10 +1,10 @@
-//! Judgements of a model about the sentences of one answer, and the questions it has to be asked for them.
+//! A model's judgements about the sentences of one answer, and the questions for them.
 //!
 //! ```text
 //!   answer, spans ── Questions::of ──▶ pairs ── a model, elsewhere ──▶ judgements ── Questions::judged ──▶ Options::judged ──▶ check, cite
 //! ```
 //!
-//! The questions depend on nothing but the answer and the spans, so whoever keeps those two needs to keep only the judgements.
+//! The questions depend only on the answer and the spans, so a caller that keeps those two needs to store only the judgements.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,17 @@ use crate::span::Form;
 use crate::spans::Spans;
 use crate::words::Scanner;
 
-/// Pairs of one answer; sentences beyond them are checked by the rules alone.
+/// Maximum number of pairs of one answer; further sentences are checked by the rules alone.
 const PAIRS_MAX: usize = 256;
-/// Spans asked for a sentence beside those that it cites.
+/// Spans judged for a sentence beside those it cites.
 const NEAREST_MAX: usize = 3;
-/// Spans asked for a sentence that cites none.
+/// Spans judged for a sentence without citations.
 const LOOKED_UP_MAX: usize = 5;
 
-/// Which sentence, and which spans together, from 1.
+/// A sentence, and its spans, from 1.
 type Key = (String, Vec<usize>);
 
-/// Pairs for a model: each sentence of an answer with the spans it cites and those nearest to it, alone, and the cited ones together.
+/// Pairs for a model: each sentence of an answer with the spans it cites and the nearest ones, alone, and the cited ones together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
     asked: Vec<(Key, String)>,
@@ -41,7 +41,7 @@ pub struct Questions {
     candidates: Vec<Candidate>,
 }
 
-/// Judgements by sentence and spans, and what a language model said of single sentences.
+/// Judgements by sentence and spans, and a language model's decisions about single sentences.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Judged {
     found: BTreeMap<Key, Judgement>,
@@ -50,7 +50,7 @@ pub struct Judged {
     conflicts: Vec<Conflict>,
 }
 
-/// What the configured language model says of one sentence.
+/// The configured language model's decision about one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelDecision {
     pub verdict: ModelWord,
@@ -67,7 +67,7 @@ pub enum ModelWord {
     NotSupported,
 }
 
-/// The score of a sentence that a language model decided: it says no probability.
+/// The score of a language model's decision, which has no probability.
 const MODEL_SCORE: f32 = 0.9;
 
 impl ModelDecision {
@@ -93,7 +93,7 @@ fn contrary(number: usize) -> Problem {
     Problem { kind: ProblemKind::Contradicted, words: format!("[{number}] states the contrary"), what: String::new() }
 }
 
-/// Scores between which a decision of the verifier is uncertain.
+/// Scores for which a decision of the verifier is uncertain.
 const UNCERTAIN: std::ops::Range<f32> = 0.15..0.7;
 
 impl Questions {
@@ -107,7 +107,7 @@ impl Questions {
             }
         }
         questions.asked.truncate(PAIRS_MAX);
-        // Whether sources disagree matters only beside something that rests on them.
+        // Conflicting sources matter only if something is based on them.
         if !questions.asked.is_empty() {
             questions.candidates = candidates(spans);
         }
@@ -149,7 +149,7 @@ impl Questions {
         asked.chain(self.candidates.iter().flat_map(Candidate::pairs))
     }
 
-    /// The judgements of `pairs`, in their order; `None` if there are not as many.
+    /// The judgements of `pairs`, in their order; `None` if the number differs.
     pub fn judged(self, judgements: &[Judgement], weights: DecisionWeights) -> Option<Judged> {
         if self.asked.len() + self.candidates.len() * Candidate::PAIRS != judgements.len() {
             return None;
@@ -162,7 +162,7 @@ impl Questions {
 }
 
 impl Judged {
-    /// Judged by a model in this process, for callers that are no flow.
+    /// Judged by a model in this process, for callers that are not flows.
     pub fn by(model: &dyn Entailment, answer: &str, spans: &Spans<'_>) -> Option<Judged> {
         let questions = Questions::of(answer, spans);
         let pairs: Vec<Pair<'_>> = questions.pairs().collect();
@@ -170,15 +170,15 @@ impl Judged {
         questions.judged(&judgements, model.weights())
     }
 
-    /// Sentences of an answer that neither a rule nor these judgements decide with certainty: weakly supported ones, those of the verifier near its
-    /// threshold, and those that nobody checked because of their language.
+    /// Sentences of an answer without a certain decision: weakly supported ones, those near the verifier's threshold, and those not checked
+    /// because of their language.
     pub fn uncertain(&self, answer: &str, spans: &Spans<'_>) -> Vec<String> {
         let (tidy, _) = tidied(answer, spans);
         let checked = spans.check(&tidy, &Options { judged: Some(self), ..Options::default() });
         let is_open = |sentence: &&Sentence| match sentence.status {
             Status::NoClaim => false,
             Status::Weak | Status::NotChecked => true,
-            // Rules that only miss shared words know nothing of the sense.
+            // Rules that only miss shared words say nothing about the meaning.
             Status::Unsupported if sentence.by == DecidedBy::Rules => {
                 !sentence.problems.is_empty() && sentence.problems.iter().all(|problem| problem.kind == ProblemKind::Words)
             }
@@ -189,7 +189,7 @@ impl Judged {
         checked.sentences.iter().filter(is_open).map(|sentence| sentence.text.clone()).collect()
     }
 
-    /// With what a language model said of sentences, as [`Judged::uncertain`] gave them.
+    /// Adds a language model's decisions about sentences from [`Judged::uncertain`].
     pub fn with_decisions(mut self, decisions: impl IntoIterator<Item = (String, ModelDecision)>) -> Judged {
         self.decisions.extend(decisions);
         self
@@ -219,7 +219,8 @@ impl Judged {
         self.decisions.get(text)
     }
 
-    /// What the rules found about a sentence and spans of so many words, with what the model found; as it is where the model was not asked about every one of them.
+    /// The rules' verdict about a sentence and spans of so many words, combined with the model's; unchanged if the model did not judge all
+    /// of them.
     pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize], words: usize) -> Verdict {
         let text = normalized(text);
         let one = |numbers: Vec<usize>| self.found.get(&(text.clone(), numbers));
@@ -302,7 +303,7 @@ mod tests {
         let all = Spans::new(&spans);
         let judged = Judged::by(&Scripted, answer, &all).unwrap();
         let between = |verdict| ModelDecision { verdict, source: Some(1) };
-        // The scripted verifier is sure, so only the sentence in another language is open.
+        // The scripted verifier is certain, so only the sentence in another language is open.
         assert_eq!(judged.uncertain(answer, &all), ["Die Brücke über den Fluss ist nicht sehr breit und alt."]);
         let altitude = "Cooking is slower at altitude .".to_owned();
         for (word, status, by) in [

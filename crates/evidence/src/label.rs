@@ -1,4 +1,4 @@
-//! The call that found something, as one short line: `stories.search (query: upstream)`.
+//! The call that found a span, as one short line: `stories.search (query: upstream)`.
 
 use serde_json::Value;
 
@@ -8,10 +8,10 @@ use crate::fence;
 const VALUE_CHARS_MAX: usize = 60;
 const LABEL_CHARS_MAX: usize = 160;
 
-/// Names of arguments whose values are never repeated anywhere.
+/// Names of arguments whose values are never repeated.
 const SECRETS: &[&str] = &["password", "passwd", "secret", "token", "api_key", "apikey", "authorization", "credential"];
 
-/// A tool's name and its arguments in words, for `Span::task`.
+/// A tool's name and arguments as text, for `Span::task`.
 pub fn task_label(tool: &str, arguments: &Value) -> String {
     let mut parts: Vec<String> = Vec::new();
     for (name, value) in arguments.as_object().into_iter().flatten() {
@@ -40,7 +40,7 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// One line without marks that a prompt or Markdown would read.
+/// One line without characters that a prompt or Markdown would parse.
 fn clipped(text: &str, chars_max: usize) -> String {
     let line = fence::defused(text).split_whitespace().collect::<Vec<_>>().join(" ").replace('`', "'");
     if line.chars().count() > chars_max { line.chars().take(chars_max).chain(['…']).collect() } else { line }

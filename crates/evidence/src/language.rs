@@ -1,13 +1,13 @@
-//! Whether a text is English, by its letters and its most frequent words.
+//! Detects whether a text is English, by its letters and most frequent words.
 
-/// Words that are frequent in other languages of Latin letters and rare in English.
+/// Words that are frequent in other languages with Latin letters and rare in English.
 const FOREIGN: &[&str] = &[
     "der", "die", "das", "und", "ist", "nicht", "ein", "eine", "wurde", "mit", "von", "den", "dem", "auf", "für", "im", "zu", "sich", "auch", "le",
     "la", "les", "des", "et", "est", "une", "dans", "pour", "qui", "que", "du", "sur", "par", "pas", "el", "los", "las", "una", "del", "y", "en",
     "por", "con", "para", "es", "se", "il", "che", "di", "della", "per", "non", "sono", "nel", "gli", "o", "os", "da", "do", "em", "um", "uma",
     "não", "het", "een", "van", "en", "niet", "zijn", "och", "att", "är", "som", "på", "w", "na", "jest", "nie", "się",
 ];
-/// Words that nearly every English sentence has one of.
+/// Words of which nearly every English sentence has one.
 const ENGLISH: &[&str] = &[
     "the", "of", "and", "to", "in", "is", "was", "are", "were", "a", "an", "for", "on", "with", "by", "at", "from", "that", "it", "as", "has", "had",
     "have", "be", "not", "its", "his", "her", "their", "this", "he", "she", "they", "or", "than", "which", "who", "but", "more", "first", "been",
@@ -18,7 +18,7 @@ const ENGLISH: &[&str] = &[
 pub(crate) fn is_english(text: &str) -> bool {
     let (mut latin, mut other) = (0_usize, 0_usize);
     for letter in text.chars().filter(|letter| letter.is_alphabetic()) {
-        // Basic Latin to Latin Extended Additional; Greek letters stand in English formulas, and are few there.
+        // Basic Latin to Latin Extended Additional; Greek letters occur in English formulas, but rarely.
         if letter < '\u{250}' || ('\u{1e00}'..='\u{1eff}').contains(&letter) { latin += 1 } else { other += 1 }
     }
     if other > latin {

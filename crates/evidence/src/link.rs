@@ -1,13 +1,13 @@
-//! Links in a model's answer. An address that no span has is the model's own invention, or somebody's trap; only its words stay.
+//! Links in a model's answer. An address that no span has is invented or malicious; only its text is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::citation::{citations, code_ranges};
 use crate::span::Span;
 
-/// The text with every link and picture to an unknown address replaced by its words, and those addresses.
+/// The text with every link and image to an unknown address replaced by its text, and those addresses.
 pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
-    // Ends by starts: ranges of code do not overlap one another, and neither do citations.
+    // Ends by starts: code ranges do not overlap each other, and neither do citations.
     let code: BTreeMap<usize, usize> = code_ranges(text).into_iter().map(|range| (range.start, range.end)).collect();
     let cites: BTreeMap<usize, usize> = citations(text).into_iter().map(|cite| (cite.range.start, cite.range.end)).collect();
     let is_kept = |at: usize| [&code, &cites].iter().any(|ranges| ranges.range(..=at).next_back().is_some_and(|(_, end)| at < *end));
@@ -48,7 +48,7 @@ pub(crate) fn unlinked(text: &str, spans: &[Span]) -> (String, Vec<String>) {
     (without_definitions(&out), gone)
 }
 
-/// `[1]: https://…` lines define links of the model's own.
+/// `[1]: https://…` lines define links of the model.
 fn without_definitions(text: &str) -> String {
     let code = code_ranges(text);
     let mut at = 0;
@@ -66,7 +66,7 @@ fn without_definitions(text: &str) -> String {
     out
 }
 
-/// The text without the list of sources that models like to write at the end; ours is made from the spans.
+/// The text without a source list that the model wrote at the end; ours is made from the spans.
 pub(crate) fn without_source_list(text: &str) -> &str {
     let code = code_ranges(text);
     let mut at = 0;
@@ -112,7 +112,7 @@ pub(crate) fn encoded(address: &str) -> String {
         .collect()
 }
 
-/// Markdown's marks taken off: headings, emphasis, code, links.
+/// Without Markdown markup: headings, emphasis, code, links.
 pub(crate) fn plain(markdown: &str) -> String {
     let markdown = &spelled_out(markdown);
     let mut out = String::with_capacity(markdown.len());
@@ -165,10 +165,10 @@ fn spelled_out(markdown: &str) -> String {
     out
 }
 
-/// Longer labels and addresses are none, so that a page of brackets is not looked through once for each of them.
+/// Longer labels and addresses are not links, so that text full of brackets is not scanned once per bracket.
 const LINK_BYTES_MAX: usize = 1_000;
 
-/// The `[` that `](` at `close` belongs to.
+/// The `[` that matches `](` at `close`.
 fn label_start(text: &str, from: usize, close: usize) -> Option<usize> {
     let mut least = close.saturating_sub(LINK_BYTES_MAX).max(from);
     while !text.is_char_boundary(least) {

@@ -1,10 +1,10 @@
-//! Words we know something about. Everything language-bound lives here, and it is English: other languages are checked for their
-//! numbers, quotations, identifiers and shared words, but not for negation and opposites.
+//! Word lists. Everything language-specific is here, and it is English: other languages are checked for numbers, quotations, identifiers
+//! and shared words, but not for negation and opposites.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
-/// Words that say little by themselves. Every word of every text is looked up in it.
+/// Stop words. Looked up for every word of every text.
 pub(crate) fn is_stop(plain: &str) -> bool {
     static KNOWN: LazyLock<HashSet<&str>> = LazyLock::new(|| STOP.iter().copied().collect());
     KNOWN.contains(plain) || plain.ends_with("n't")
@@ -184,7 +184,7 @@ const STOP: &[&str] = &[
     "th",
 ];
 
-/// Common words that may stand first in a sentence with a capital letter and are no names. Compared by stem.
+/// Common words that may begin a sentence and are not names. Compared by stem.
 pub(crate) const COMMON: &str = "
 ability above absence academic access account action active activity actual actually add additional additionally address administration adult
 advance adverse advice after afterwards age agency agent agreement ahead air algorithm alone along already alternative altogether altitude amid
@@ -263,12 +263,12 @@ const SUFFIXES: &[&str] = &[
     "ance", "ology", "ized", "ised", "icians",
 ];
 
-/// Whether a word that is only capital because a sentence begins with it looks like an ordinary one.
+/// Whether a word that is capitalized only at the start of a sentence is an ordinary one.
 pub(crate) fn is_common(plain: &str, stem: &str, common: &HashSet<String>) -> bool {
     common.contains(stem) || common.contains(plain) || (plain.len() > 6 && SUFFIXES.iter().any(|suffix| plain.ends_with(suffix)))
 }
 
-/// Words that go with a name and change no one's identity: `President Lincoln`, `Dr. Watson`.
+/// Words that accompany a name without changing it: `President Lincoln`, `Dr. Watson`.
 pub(crate) const TITLES: &[&str] = &[
     "mr",
     "mrs",
@@ -318,7 +318,7 @@ pub(crate) const TITLES: &[&str] = &[
 pub(crate) const CONNECTORS: &[&str] =
     &["of", "de", "van", "von", "der", "den", "la", "le", "du", "di", "da", "del", "bin", "ibn", "al", "the", "and", "for"];
 
-/// A place and what comes from it, where a rule cannot tell.
+/// Places and their adjectives, where no rule applies.
 #[rustfmt::skip]
 const DEMONYMS: &[(&str, &str)] = &[
     ("france", "french"), ("britain", "british"), ("spain", "spanish"), ("germany", "german"), ("italy", "italian"), ("china", "chinese"),
@@ -365,14 +365,14 @@ pub(crate) fn irregular(plain: &str) -> Option<&'static str> {
     KNOWN.get(plain).copied()
 }
 
-/// Stems of words that speak of the telling, not of what is told.
+/// Stems of words about the text itself.
 pub(crate) const META: &[&str] = &[
     "say", "state", "write", "note", "mention", "describ", "report", "explain", "passag", "text", "sourc", "articl", "document", "speak", "tell",
     "word", "ask", "add", "call", "accord", "quot", "author", "speech", "novel", "read", "includ", "current", "get", "take", "place", "make",
     "occur", "happen", "becom", "go", "come", "use",
 ];
 
-/// How sentences begin that claim nothing, when they carry no fact.
+/// Beginnings of sentences that claim nothing, if they contain no fact.
 pub(crate) const OPENINGS: &[&str] = &[
     "here is",
     "here are",
@@ -426,7 +426,7 @@ pub(crate) const NEGATORS: &[&str] = &[
     "seldom", "lack", "lacks", "lacked", "lacking", "unable",
 ];
 
-/// Pairs that turn a statement around. Compared by stem.
+/// Pairs that reverse a statement. Compared by stem.
 #[rustfmt::skip]
 pub(crate) const OPPOSITES: &[(&str, &str)] = &[
     ("increase", "decrease"), ("increase", "reduce"), ("increase", "fall"), ("increase", "drop"), ("increase", "decline"), ("rise", "fall"),
@@ -450,7 +450,7 @@ pub(crate) const OPPOSITES: &[(&str, &str)] = &[
     ("push", "pull"), ("include", "exclude"), ("attack", "defend"), ("create", "destroy"), ("encrypt", "decrypt"), ("upload", "download"),
 ];
 
-/// The words of `OPPOSITES` that are read as written, since a stem (or a stop word) would blur them.
+/// The words of `OPPOSITES` that are compared as written, since a stem (or a stop word) would be ambiguous.
 pub(crate) const OPPOSITE_PREFIXES: &[&str] = &["un", "in", "im", "il", "ir", "dis", "non"];
 
 pub(crate) fn unaccented(c: char) -> char {

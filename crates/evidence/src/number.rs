@@ -1,4 +1,4 @@
-//! Numbers in words and digits, with their units, and when one says the same as another.
+//! Numbers in words and digits, with units, and their comparison.
 
 use crate::quantities::{self, Measure};
 use crate::words::{Shape, Word};
@@ -6,16 +6,16 @@ use crate::words::{Shape, Word};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Number {
     pub(crate) value: f64,
-    /// What one step of the last digit given is worth: 0.1 of `3.2`, 1e5 of `1.2 million`.
+    /// The value of one step of the last digit: 0.1 for `3.2`, 1e5 for `1.2 million`.
     step: f64,
-    /// What the trailing zeros allow if the number is only about right: 1000 of `38,000`.
+    /// The precision implied by trailing zeros if the number is approximate: 1000 for `38,000`.
     round: f64,
     has_point: bool,
-    /// Four digits and no more, as years are written.
+    /// Exactly four digits, like a year.
     is_bare: bool,
     pub(crate) unit: Unit,
     hedge: Hedge,
-    /// The words it takes, from and to (excluded).
+    /// Its range of words.
     pub(crate) words: std::ops::Range<usize>,
 }
 
@@ -44,7 +44,7 @@ enum Hedge {
 }
 
 impl Number {
-    /// A number that was computed: exact, and of no unit.
+    /// A computed number: exact, without a unit.
     pub(crate) fn computed(value: f64) -> Number {
         let step = if value.fract() == 0.0 { 1.0 } else { 1e-6 };
         Number { value, step, round: step, has_point: value.fract() != 0.0, is_bare: false, unit: Unit::None, hedge: Hedge::None, words: 0..0 }
@@ -54,7 +54,7 @@ impl Number {
         self.unit == Unit::None && self.value.fract() == 0.0 && (1000.0..=2100.0).contains(&self.value) && self.is_bare
     }
 
-    /// Whether a source that gives `given` bears out a claim of `self`.
+    /// Whether a source with `given` confirms a claim of `self`.
     pub(crate) fn is_borne_out_by(&self, given: &Number) -> bool {
         let (mut claim, mut source) = (self.value, given.value);
         let mut scale = 1.0;
@@ -74,7 +74,7 @@ impl Number {
             (Unit::Decade, _) if given.is_year() => return source >= claim && source < claim + 10.0,
             (Unit::Century, _) if given.is_year() => return ((source - 1.0) / 100.0).floor() + 1.0 == claim,
             (Unit::Century, Unit::Ordinal) | (Unit::Ordinal, Unit::Century) => {}
-            // A bare number may be any unit's (a table's cell), but not a share, a rank or a time of day.
+            // A bare number may have any unit (a table cell), but is not a share, a rank or a time of day.
             (Unit::None, Unit::Percent | Unit::Measure(_) | Unit::Money(_)) => {}
             (Unit::Measure(_) | Unit::Money(_), Unit::None) => {}
             _ => return false,
@@ -93,7 +93,7 @@ impl Number {
         if self.is_year() {
             return self.hedge == Hedge::About && self.round >= 10.0 && apart <= 5.0;
         }
-        // Only a number that is rounder than the source's can be about right.
+        // Only a number rounder than the source's can be approximate.
         let round = self.round * scale;
         if round <= given_step * (1.0 + 1e-9) {
             return false;
@@ -101,14 +101,14 @@ impl Number {
         match self.hedge {
             Hedge::None => false,
             Hedge::About => apart <= round * 0.5 && apart <= size * 0.05,
-            // `over 1,000` of 1,042; `over 1,001` would be an odd thing to say of it.
+            // `over 1,000` for 1,042; `over 1,001` would be odd.
             Hedge::Over => source > claim && apart <= size * 0.1 && apart <= round,
             Hedge::Under => source < claim && apart <= size * 0.1 && apart <= round,
         }
     }
 }
 
-/// Every number of the text, in order. `text` is what the words were scanned from.
+/// All numbers of the text, in order. `words` were scanned from `text`.
 pub(crate) fn numbers(text: &str, words: &[Word]) -> Vec<Number> {
     let mut numbers: Vec<Number> = Vec::new();
     let mut index = 0;
@@ -147,7 +147,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
     let hedge = hedge(text, words, from);
     let whole =
         |value: f64, unit: Unit, to: usize| Number { value, step: 1.0, round: 1.0, has_point: false, is_bare: false, unit, hedge, words: from..to };
-    // Words that are numbers all by themselves.
+    // Words that are numbers by themselves.
     match word.plain.as_str() {
         "twice" | "double" | "doubled" | "doubles" | "doubling" => return Some(whole(2.0, Unit::Times, from + 1)),
         "thrice" | "triple" | "tripled" | "triples" | "tripling" => return Some(whole(3.0, Unit::Times, from + 1)),
@@ -197,7 +197,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
             }
             None => return None,
         };
-        // `one` is mostly a pronoun.
+        // `one` is usually a pronoun.
         let is_counted = quantities::magnitude(plain(from + 1)).is_some()
             || quantities::unit(plain(from + 1)).is_some()
             || matches!(plain(from + 1), "percent" | "third" | "quarter" | "half");
@@ -245,7 +245,7 @@ fn number(text: &str, words: &[Word], from: usize) -> Option<Number> {
     Some(finish(text, words, from, to, value, step, round, has_point, hedge))
 }
 
-/// Takes `million`, `hundred and five`, `k` that follow.
+/// Consumes a following `million`, `hundred and five`, `k`.
 #[allow(clippy::too_many_arguments, reason = "one number's parts, passed on as they grow")]
 fn scaled(
     text: &str,
@@ -273,7 +273,7 @@ fn scaled(
             to += 1;
             continue;
         }
-        // `seven hundred and five`: what is added must be smaller than what was scaled.
+        // `seven hundred and five`: the addend must be smaller than the scaled value.
         let skip = usize::from(next.plain == "and");
         let added = words.get(to + skip).and_then(|word| quantities::number_word(&word.plain));
         match added {
@@ -335,7 +335,7 @@ fn unit(text: &str, words: &[Word], to: usize) -> (Unit, usize) {
         "cubic" => (3, to + 1),
         _ => (1, to),
     };
-    // A unit of one letter is one as it is written: `5 m`, not `5 M`.
+    // A unit of one letter is case-sensitive: `5 m`, not `5 M`.
     let known = words.get(at).and_then(|word| {
         let raw = &text[word.range.clone()];
         if raw.len() == 1 && !matches!(raw, "m" | "g" | "s" | "h" | "t" | "l" | "L" | "W" | "V") { None } else { quantities::unit(raw) }
@@ -398,7 +398,7 @@ fn clock(plain: &str) -> Option<f64> {
     plain.split(':').try_fold(0.0, |sum, part| part.parse::<f64>().ok().map(|part| sum * 60.0 + part))
 }
 
-/// The value, the worth of its last digit, of its last digit that is not zero, and whether it has a decimal point.
+/// The value, the step of its last digit and of its last non-zero digit, and whether it has a decimal point.
 fn digits(plain: &str) -> Option<(f64, f64, f64, bool)> {
     if plain.len() == 10 && plain.as_bytes()[4] == b'-' {
         return None;

@@ -1,16 +1,16 @@
-//! Whether two texts speak of the same things, by the words that carry meaning.
+//! Overlap of two texts by significant words.
 
 use std::collections::HashSet;
 
 use crate::words::{Scanner, Shape, Word};
 
-/// How many different meaningful words two texts share, in any of their forms; numbers count.
+/// Number of distinct significant words that two texts share, in any form; numbers count.
 pub fn shared_words(a: &str, b: &str) -> usize {
     let (a, b) = (stems(a), stems(b));
     a.iter().filter(|stem| b.contains(*stem) || b.iter().any(|other| is_alike(stem, other))).count()
 }
 
-/// How many different meaningful words a text has.
+/// Number of distinct significant words of a text.
 pub fn content_words(text: &str) -> usize {
     stems(text).len()
 }

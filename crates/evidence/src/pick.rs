@@ -1,8 +1,8 @@
-//! The spans that a question needs, within a number of tokens.
+//! Selects the spans for a question, within a token budget.
 //!
-//! Relevance is BM25 over the spans themselves, with any outside score (the place a tool gave it, vectors) mixed in; what says the same as something
-//! already picked is worth less, and near-copies nothing. Spans stay whole and keep their numbers and order. Only a span that would not fit even
-//! alone is cut to its best sentences, and says so.
+//! Relevance is BM25 over the spans, mixed with any external score (a tool's rank, vectors); a span similar to one already picked counts
+//! less, and near-duplicates nothing. Spans stay whole and keep their numbers and order. Only a span that would not fit even alone is cut
+//! to its best sentences, and marked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,15 +12,15 @@ use crate::words::{Scanner, is_cjk};
 
 #[derive(Clone, Copy)]
 pub struct PickOptions<'o> {
-    /// How many tokens a text takes; `tokens` if nobody knows better.
+    /// Counts the tokens of a text; `tokens` by default.
     pub tokens: &'o dyn Fn(&str) -> usize,
-    /// How well a span (from 1) suits the question by other means, 0 to 1.
+    /// External relevance of a span (from 1), 0 to 1.
     pub relevance: Option<&'o dyn Fn(usize) -> Option<f32>>,
-    /// Spans that share no word with the question are taken too while there is room; a synthesis must see all results.
+    /// Spans without a shared word are taken too while there is room; a synthesis must see all results.
     pub takes_all: bool,
 }
 
-/// What a tool's own order says of a span's relevance: halved at the fifth place, a third at the ninth.
+/// Relevance by a tool's own rank: a half at the fifth, a third at the ninth.
 pub fn by_rank(rank: u32) -> f32 {
     1.0 / (1.0 + rank as f32 / 4.0)
 }
@@ -35,9 +35,9 @@ impl Default for PickOptions<'_> {
 pub struct Picked {
     /// In the order of the spans.
     pub spans: Vec<PickedSpan>,
-    /// What they take together, as messages (`message_content`).
+    /// Their total as messages (`message_content`).
     pub tokens: usize,
-    /// How many had no room, and how many only repeated another.
+    /// Number of spans without room, and of near-duplicates.
     pub left_out: usize,
     pub repeated: usize,
 }
@@ -46,21 +46,21 @@ pub struct Picked {
 pub struct PickedSpan {
     /// The span's number, from 1.
     pub number: usize,
-    /// What a message carries (`Source: …` and the passage).
+    /// The content of a message (`Source: …` and the passage).
     pub content: String,
     pub tokens: usize,
-    /// False if only its best sentences fitted.
+    /// False if only its best sentences fit.
     pub is_whole: bool,
 }
 
-/// A message's frame: role and number.
+/// Overhead of a message: role and number.
 const MESSAGE_TOKENS: usize = 6;
 /// Summaries of replies up to this size are picked first, for at most this part (a third) of the budget.
 const SUMMARY_BYTES_MAX: usize = 1_000;
 const SUMMARY_SHARE: usize = 3;
-/// A share of common words from which two spans say the same.
+/// Share of common words from which two spans are duplicates.
 const COPY_MIN: f32 = 0.85;
-/// How much likeness to what is picked already costs.
+/// Cost of similarity to spans already picked.
 const ECHO_COST: f32 = 0.5;
 
 pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &PickOptions<'_>) -> Picked {
@@ -72,7 +72,7 @@ pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &P
     let mut picked = Picked::default();
     let mut left = budget_tokens;
     picked.left_out = spans.len() - rest.len();
-    // What a whole reply comes to takes a line or two, and nothing else says it: it goes first, within its share.
+    // The summary of a reply has a line or two that nothing else contains: it goes first, within its share.
     let mut share = budget_tokens / SUMMARY_SHARE;
     rest.retain(|index| {
         let is_short = spans.all()[*index].is_summary() && spans.all()[*index].text.len() <= SUMMARY_BYTES_MAX;
@@ -85,7 +85,7 @@ pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &P
     });
     while !rest.is_empty() {
         let worth = |index: usize| scores[index] * (1.0 - ECHO_COST * echo[index]);
-        // The first of the best, so that equal ones stay in order.
+        // The first of the best, so that ties keep their order.
         let at = (0..rest.len()).fold(0, |best, at| if worth(rest[at]) > worth(rest[best]) { at } else { best });
         let index = rest.remove(at);
         if echo[index] >= COPY_MIN {
@@ -107,7 +107,8 @@ pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &P
     picked
 }
 
-/// A guess that errs on the high side for the tokenizers in use: a token is about four letters of a Latin word, one other mark, one CJK character.
+/// An estimate on the high side for common tokenizers: a token is about four letters of a Latin word, one other character, one CJK
+/// character.
 pub fn tokens(text: &str) -> usize {
     let mut count = 0.0_f32;
     let mut run = 0_usize;
@@ -147,7 +148,7 @@ fn fitted(question: &str, spans: &Spans<'_>, index: usize, budget: usize, left: 
     if tokens <= budget {
         return None;
     }
-    // Too long for any budget like this: the sentences that speak to the question most, in their order.
+    // Too long for the budget: its most relevant sentences, in their order.
     let read = &spans.read[index];
     let asked: HashSet<String> = Scanner::default().words(question).into_iter().filter(|word| !word.is_stop).map(|word| word.stem).collect();
     let body = read.heads..read.sentences.len();
@@ -176,7 +177,7 @@ fn fitted(question: &str, spans: &Spans<'_>, index: usize, budget: usize, left: 
     best.map(|(content, tokens)| PickedSpan { number: index + 1, content, tokens, is_whole: false })
 }
 
-/// Sentences by number, with `…` where some between them are gone.
+/// Sentences by number, with `…` for gaps.
 fn joined(read: &crate::spans::Read, sentences: &[usize]) -> String {
     let mut text = String::new();
     let mut next = read.heads;
@@ -188,7 +189,7 @@ fn joined(read: &crate::spans::Read, sentences: &[usize]) -> String {
         }
         let words = &read.words[read.sentences[*sentence].clone()];
         let end = words[words.len() - 1].range.end;
-        // The mark that ended it.
+        // Its final punctuation.
         let tail: usize = read.text[end..]
             .chars()
             .take_while(|c| matches!(c, '.' | '!' | '?' | '"' | '”' | ')' | '。' | '%' | '！' | '？'))
@@ -213,7 +214,7 @@ fn scores(question: &str, spans: &Spans<'_>, options: &PickOptions<'_>) -> Vec<f
     let mut seen = HashSet::new();
     let words = Scanner::default().words(question);
     for word in words.iter().filter(|word| !word.is_stop && seen.insert(word.stem.clone())) {
-        // Forms of one word are one word: the best of them counts.
+        // Forms of one word count once: the best of them.
         let mut best: HashMap<u32, f32> = HashMap::new();
         for (id, quality) in spans.stems_of(word) {
             let found = &spans.postings[id as usize];
@@ -233,7 +234,7 @@ fn scores(question: &str, spans: &Spans<'_>, options: &PickOptions<'_>) -> Vec<f
     for (index, score) in scores.iter_mut().enumerate() {
         let own = if highest > 0.0 { *score / highest } else { 0.0 };
         let outside = options.relevance.and_then(|relevance| relevance(index + 1));
-        // A trace for every span, so that they are taken in order when nothing else tells them apart.
+        // A small value for every span, so that ties are taken in order.
         *score = outside.map_or(own, |outside| 0.5 * own + 0.5 * outside.clamp(0.0, 1.0)) + if options.takes_all { 1e-4 } else { 0.0 };
     }
     scores

@@ -1,4 +1,4 @@
-//! Where in a tool's whole reply a span stands, for whoever opens a citation.
+//! Locates a span in its tool's whole reply, for opening a citation.
 
 use std::ops::Range;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::span::{Found, Span};
 
-/// Bytes of a reply that are shown; of a longer one, the part around the place.
+/// Size limit of a shown reply; of a longer one, the part around the location.
 const SHOWN_BYTES_MAX: usize = 100_000;
 
-/// The reply as a person reads it, and the bytes of it that the span is about. `None` if the span is not of this reply.
+/// The reply as text, and the byte range of the span. `None` if the span is not of this reply.
 pub fn reply_at(found: &Found, span: &Span) -> Option<(String, Range<usize>)> {
     if !found.spans.contains(span) {
         return None;
@@ -27,7 +27,7 @@ fn in_data(data: &Value, place: &str) -> Option<(String, Range<usize>)> {
     written(data, first)
 }
 
-/// JSON in lines, with the bytes of the value at a path such as `items[3].total`; of `items[3-8]`, the first.
+/// Formatted JSON, with the byte range of the value at a path such as `items[3].total`; for `items[3-8]`, the first.
 fn written(value: &Value, path: &str) -> Option<(String, Range<usize>)> {
     let path = match path.rsplit_once('-') {
         Some((head, tail)) if tail.ends_with(']') && head.contains('[') => format!("{head}]"),
@@ -89,7 +89,7 @@ fn in_text(found: &Found, span: &Span, place: &str) -> Option<(String, Range<usi
     if let Some(start) = found.text.find(&span.text) {
         return Some((found.text.clone(), start..start + span.text.len()));
     }
-    // A row of a table: the line that has all its values.
+    // A table row: the line with all its values.
     let values: Vec<&str> = span.text.lines().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
     let mut at = 0;
     for line in found.text.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! Whether a claim and the sentences behind it point the same way: negation, and words that are each other's opposite.
+//! Compares the polarity of a claim and its evidence: negation and opposites.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -18,7 +18,7 @@ static OPPOSITES: LazyLock<HashMap<String, Vec<String>>> = LazyLock::new(|| {
     map
 });
 
-/// Too common to mean anything unless they stand beside the same word.
+/// Too common to be significant unless beside the same word.
 const TIGHT: &[(&str, &str)] = &[("on", "off"), ("over", "under"), ("up", "down"), ("for", "against")];
 
 pub(crate) fn problems(claim: &[Word], source: &[Word], score: f32, place: &str) -> Vec<Problem> {
@@ -47,7 +47,7 @@ fn negation(claim: &[Word], source: &[Word], score: f32, place: &str) -> Option<
         let word = &source[*index];
         let times_denied = there.iter().filter(|other| source[**other].stem == word.stem).count();
         let denied_here = here.iter().any(|other| claim[*other].stem == word.stem);
-        // Said elsewhere without a denial, it may be that saying which is meant.
+        // Another occurrence without negation may be the one that is meant.
         if !denied_here && count(claim, &word.stem) > 0 && count(source, &word.stem) == times_denied {
             return problem(format!("it affirms “{}”, which {place} denies", word.plain));
         }
@@ -58,7 +58,7 @@ fn negation(claim: &[Word], source: &[Word], score: f32, place: &str) -> Option<
     None
 }
 
-/// Words that deny without a negator of their own.
+/// Words that negate without a negator.
 fn has_dark_word(words: &[Word]) -> bool {
     let dark = |word: &Word| {
         matches!(
@@ -96,7 +96,7 @@ pub(crate) fn is_negator(word: &Word) -> bool {
     lists::NEGATORS.contains(&word.plain.as_str()) || word.plain.ends_with("n't")
 }
 
-/// The word each negator denies: the first after it that carries meaning.
+/// The word each negator negates: the next significant one.
 fn denied(words: &[Word]) -> Vec<usize> {
     const REACH_WORDS: usize = 6;
     let mut found = Vec::new();
@@ -132,7 +132,7 @@ fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
     let (denied_here, denied_there) = (denied(claim), denied(source));
     for (index, word) in claim.iter().enumerate() {
         if there.contains(word.stem.as_str()) {
-            // Both are said: then it matters of what.
+            // Both occur: then their context decides.
             for other in
                 OPPOSITES.get(&word.stem).into_iter().flatten().filter(|other| there.contains(other.as_str()) && !here.contains(other.as_str()))
             {
@@ -150,7 +150,7 @@ fn opposite(claim: &[Word], source: &[Word], place: &str) -> Option<Problem> {
                 continue;
             }
             if let Some(at) = source.iter().position(|word| word.stem == *other) {
-                // The opposite, denied, is no opposite.
+                // A negated opposite is not an opposite.
                 if denied_here.contains(&index) == denied_there.contains(&at) {
                     return problem(&word.plain, &source[at].plain);
                 }

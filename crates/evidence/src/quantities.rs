@@ -1,4 +1,4 @@
-//! Words for quantities: months, numbers and ordinals in words, magnitudes, units of measure, money. English.
+//! Words for quantities: months, numbers and ordinals, magnitudes, units, money. English.
 
 const MONTHS: [&str; 12] = ["january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november", "december"];
 
@@ -42,7 +42,7 @@ pub(crate) fn number_word(plain: &str) -> Option<f64> {
     small.or_else(|| TENS.iter().position(|word| *word == plain).map(|index| (index as f64 + 2.0) * 10.0))
 }
 
-/// `second`, `third` … `twentieth`; `first` is too often a manner of speaking.
+/// `second`, `third` … `twentieth`; `first` is too often idiomatic.
 pub(crate) fn ordinal_word(plain: &str) -> Option<f64> {
     const WORDS: [&str; 20] = [
         "first",
@@ -82,13 +82,13 @@ pub(crate) fn magnitude(plain: &str) -> Option<f64> {
     })
 }
 
-/// What may hang on digits without a space; `221B` and `5G` are identifiers.
+/// Suffixes of digits without a space; `221B` and `5G` are identifiers.
 pub(crate) fn hangs_on_number(tail: &str) -> bool {
     let is_one_letter_unit = matches!(tail, "m" | "g" | "h" | "W" | "V" | "l" | "t" | "s" | "k" | "K" | "M" | "x");
     is_one_letter_unit || matches!(tail, "st" | "nd" | "rd" | "th" | "am" | "pm" | "bn") || (tail.len() > 1 && unit(tail).is_some())
 }
 
-/// A unit: what it measures and how many of the base unit it is.
+/// A unit: its dimension and its factor to the base unit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Measure {
     pub(crate) kind: u16,

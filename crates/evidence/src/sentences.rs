@@ -1,7 +1,7 @@
-//! An answer cut into what can be true or false by itself: sentences, list items, rows of tables.
+//! Splits an answer into units that can be true or false: sentences, list items, table rows.
 //!
-//! Every unit knows its bytes in the answer, so that a page can show its status in place. Markdown's own marks and citations are blanked out of
-//! the words, byte for byte, so that ranges inside a unit's words are ranges in the answer too.
+//! Every unit has its byte range in the answer, so that a page can show its status in place. Markup and citations are replaced by spaces of
+//! the same length, so that ranges inside a unit's words are ranges in the answer too.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use crate::words::is_cjk;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unit {
-    /// Without the marks before it and the white space around it; with its citations.
+    /// Without preceding markup and white space; with its citations.
     pub(crate) range: Range<usize>,
-    /// As long as the range; citations and marks are spaces.
+    /// As long as the range; citations and markup are spaces.
     pub(crate) words: String,
     pub(crate) kind: Kind,
     pub(crate) citations: Vec<Citation>,
-    /// Which block it stands in, and that block's bytes with marks and line end.
+    /// Its block, and that block's range with markup and line end.
     pub(crate) block: usize,
     pub(crate) block_range: Range<usize>,
 }
@@ -28,7 +28,7 @@ pub(crate) enum Kind {
     Code,
     TableHead,
     TableRow,
-    /// A rule, a separator of a table: no words.
+    /// A rule or a table separator: no words.
     Mark,
 }
 
@@ -63,9 +63,9 @@ pub(crate) fn sentences(text: &str) -> Vec<Range<usize>> {
 }
 
 struct Block {
-    /// With its marks and line end.
+    /// With its markup and line end.
     all: Range<usize>,
-    /// Without the marks at its beginning.
+    /// Without leading markup.
     words: Range<usize>,
     kind: Kind,
 }
@@ -109,7 +109,7 @@ fn blocks(text: &str) -> Vec<Block> {
         let is_rule = inner.chars().all(|c| matches!(c, '-' | '*' | '_' | '=' | ' ' | '|' | ':' | '+')) && !inner.is_empty();
         let hashes = inner.bytes().take_while(|b| *b == b'#').count();
         if is_rule {
-            // Dashes under a row make it the table's head; under a line, a heading.
+            // Dashes below a row make it the table's header; below a line, a heading.
             if inner.len() >= 3
                 && let Some(last) = blocks.last_mut()
                 && last.all.end == all.start
@@ -142,7 +142,7 @@ fn blocks(text: &str) -> Vec<Block> {
     blocks
 }
 
-/// Bytes of white space, `>`, list marks and check boxes at a line's beginning.
+/// Length of leading white space, `>`, list markers and check boxes.
 fn marks(line: &str) -> usize {
     let mut at = 0;
     loop {
@@ -205,7 +205,7 @@ fn ends(text: &str, within: &Range<usize>) -> Vec<Range<usize>> {
         if !is_end_mark(c) {
             continue;
         }
-        // The rest of the marks, then what closes around them.
+        // Repeated punctuation, then closing characters.
         let mut end = at + c.len_utf8();
         while let Some(next) = part[end..].chars().next().filter(|next| is_end_mark(*next) || is_closing(*next)) {
             end += next.len_utf8();
@@ -214,7 +214,7 @@ fn ends(text: &str, within: &Range<usize>) -> Vec<Range<usize>> {
         if quotes.get(quote).is_some_and(|quote| quote.start < at && quote.end > end) {
             continue;
         }
-        // Citations after the mark belong to what was said before it.
+        // Citations after the punctuation belong to the sentence before it.
         let mut after = end;
         loop {
             while cites.peek().is_some_and(|cite| cite.range.start < after) {
@@ -242,7 +242,7 @@ fn ends(text: &str, within: &Range<usize>) -> Vec<Range<usize>> {
 
 fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
     if matches!(c, '。' | '！' | '？' | '।' | '؟') {
-        // After a closing quote the sentence around it may go on.
+        // After a closing quote the enclosing sentence may continue.
         let is_quoted = part[at..end].contains(['」', '』']);
         return !is_quoted || !part[end..].starts_with(is_cjk);
     }
@@ -276,7 +276,7 @@ fn is_end(part: &str, begin: usize, at: usize, c: char, end: usize) -> bool {
     if SOMETIMES_SHORT.contains(&lower.as_str()) || is_initial || (word.contains('.') && word.split('.').all(|part| part.chars().count() <= 1)) {
         return begins_sentence || rest.is_empty();
     }
-    // A month cut short stands before its day.
+    // An abbreviated month before its day.
     !(crate::quantities::month(&lower).is_some()
         && lower.len() < 5
         && lower != "may"
@@ -349,7 +349,7 @@ fn is_closing(c: char) -> bool {
     matches!(c, '"' | '”' | '’' | '\'' | ')' | ']' | '*' | '_' | '»' | '」' | '』' | '）')
 }
 
-/// Quoted stretches with their marks, in order and apart. A straight quote opens after a space and closes before one.
+/// Quoted parts with their quotation marks, in order without overlap. A straight quote opens after a space and closes before one.
 pub(crate) fn quotes(text: &str) -> Vec<Range<usize>> {
     let mut quotes: Vec<Range<usize>> = Vec::new();
     let mut before: Option<char> = None;
@@ -401,7 +401,7 @@ fn blanked(text: &str, range: &Range<usize>, citations: &[Citation], kind: Kind)
         bytes[from..to].fill(b' ');
     }
     if kind != Kind::Code {
-        // Marks of emphasis, and those of quoted lines inside a paragraph.
+        // Emphasis, and quote markers inside a paragraph.
         let mut is_line_start = false;
         for byte in &mut bytes {
             let is_mark = *byte == b'*' || (is_line_start && *byte == b'>');

@@ -1,4 +1,4 @@
-//! Spans, read once: their words, numbers, dates and where each stem occurs, so that a thousand sentences can be held to them cheaply.
+//! Spans, parsed once: words, numbers, dates and an index of stems, so that many sentences can be checked cheaply.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -12,23 +12,23 @@ use crate::sentences::sentences;
 use crate::span::{Form, Span};
 use crate::words::{Scanner, Shape, Word};
 
-/// Spans that answers can be checked against. A span's number is its place, from 1.
+/// Spans that answers can be checked against. A span's number is its position, from 1.
 pub struct Spans<'s> {
     all: &'s [Span],
     pub(crate) read: Vec<Read>,
     vocabulary: HashMap<String, u32>,
-    /// The same, in order, to find words that begin alike.
+    /// The same, sorted, to find words with the same beginning.
     sorted: Vec<(String, u32)>,
-    /// For each stem, the spans that have it and how often.
+    /// For each stem, the spans with it and its frequency.
     pub(crate) postings: Vec<Vec<(u32, u32)>>,
 }
 
 pub(crate) struct Read {
-    /// Title and place, then the text, without what cannot be seen.
+    /// Title and location, then the text, without invisible characters.
     pub(crate) text: String,
     pub(crate) words: Vec<Word>,
     pub(crate) stems: Vec<u32>,
-    /// Sentences as ranges of words; the first `heads` of them are title and place.
+    /// Sentences as ranges of words; the first `heads` of them are title and location.
     pub(crate) sentences: Vec<Range<usize>>,
     pub(crate) heads: usize,
     pub(crate) plains: HashSet<String>,
@@ -39,12 +39,12 @@ pub(crate) struct Read {
     pub(crate) years: Vec<u32>,
     pub(crate) address: String,
     pub(crate) form: Form,
-    /// Of lines of `field: value`: the words of each line, and the stems of its field's name.
+    /// For lines of `field: value`: the words of each line, and the stems of its field's name.
     pub(crate) fields: Vec<Field>,
-    /// What was asked of the tool, of spans that are the whole of what it replied.
+    /// The arguments of the tool call, for spans that are its whole reply.
     pub(crate) label: Option<Label>,
     pub(crate) derived: Vec<Derived>,
-    /// What the rows are, or what a total is of: stems of the list's and the tool's names.
+    /// What the rows are, or what a total counts: stems of the list's and the tool's names.
     pub(crate) nouns: HashSet<String>,
 }
 
@@ -97,7 +97,7 @@ impl<'s> Spans<'s> {
         self.all.get(number.checked_sub(1)?)
     }
 
-    /// The stems in these spans that a word may stand for, and how well: itself, another form of it, the people of a place.
+    /// The stems in these spans that a word matches, with weights: itself, another form, the people of a place.
     pub(crate) fn stems_of(&self, word: &Word) -> Vec<(u32, f32)> {
         let mut found = Vec::new();
         if let Some(id) = self.vocabulary.get(&word.stem) {
@@ -108,7 +108,7 @@ impl<'s> Spans<'s> {
                 found.push((*id, 1.0));
             }
         }
-        // `discoveri` and `discov`: one word in two forms the stemmer leaves apart.
+        // `discoveri` and `discov`: forms of one word with different stems.
         const ALIKE_BYTES_MIN: usize = 5;
         if word.shape != Shape::Number && word.stem.is_ascii() && word.stem.len() >= ALIKE_BYTES_MIN {
             let prefix = &word.stem[..ALIKE_BYTES_MIN];
@@ -125,7 +125,7 @@ impl<'s> Spans<'s> {
     }
 }
 
-/// A longer text says for itself what it is about.
+/// A longer text states its own topic.
 const LABELLED_BYTES_MAX: usize = 400;
 
 impl Read {
@@ -142,7 +142,7 @@ impl Read {
         let mut at = 0;
         let mut heads = 0;
         let mut ranges = Vec::new();
-        // The text is cut apart from the heads, which are no Markdown.
+        // The text is split separately from the headings, which are not Markdown.
         let head_sentence = 0..heads_end;
         let body = sentences(&text[heads_end..]).into_iter().map(|range| range.start + heads_end..range.end + heads_end);
         for sentence in (heads_end > 0).then_some(head_sentence).into_iter().chain(body) {
@@ -160,7 +160,7 @@ impl Read {
         }
         let dates = dates(&text, &words);
         let mut numbers = numbers(&text, &words);
-        // The 7 of `7 November 1867` is no number of anything else.
+        // The 7 of `7 November 1867` does not count anything.
         numbers.retain(|number| {
             !dates.iter().any(|date| {
                 date.words.contains(&number.words.start) && number.value <= 31.0 && (date.year.is_some() || date.words.start == number.words.start)
@@ -173,7 +173,7 @@ impl Read {
             .chain(dates.iter().filter_map(|date| date.year))
             .collect();
         if span.form == Form::Derived {
-            // They are in `facts`, with what each is the number of.
+            // They are in `facts`, with what each one counts.
             numbers.clear();
         }
         let form = span.form;
@@ -206,7 +206,7 @@ impl Read {
         }
     }
 
-    /// Whether the words stand there one after the other.
+    /// Whether the words occur consecutively.
     pub(crate) fn has_in_a_row(&self, piece: &[String]) -> bool {
         let Some(first) = piece.first() else { return true };
         if piece.iter().any(|word| !self.plains.contains(word)) {

@@ -1,9 +1,9 @@
-//! A tool's reply as spans.
+//! Splits a tool's reply into spans.
 //!
-//! A tool that says `passages` is taken at its word. Text of any other kind is cut at paragraphs, and long paragraphs at sentence ends; headings
-//! of Markdown become the place of what follows them; JSON and tables become one span for each thing in them (`fields`), with what their rows
-//! come to. Every word of a text that is no table is in exactly one span, in order. Only past `SPANS_MAX` spans of `SPAN_BYTES_MAX` bytes is the rest left out, and the last span says how much; `Found.text`
-//! has it all.
+//! A tool's own `passages` are used as they are. Other text is split at paragraphs, and long paragraphs at sentence ends; Markdown headings
+//! become the location of the text below them; JSON and tables become one span for each item (`fields`), with the totals of their rows.
+//! Every word of a text that is not a table is in exactly one span, in order. Beyond `SPANS_MAX` spans of `SPAN_BYTES_MAX` bytes the rest
+//! is dropped, and the last span says how much; `Found.text` has everything.
 
 use serde_json::Value;
 
@@ -14,9 +14,9 @@ use crate::table;
 
 pub const SPANS_MAX: usize = 500;
 pub const SPAN_BYTES_MAX: usize = 4_000;
-/// Paragraphs are put together up to about this size, so that a span is something to read.
+/// Paragraphs are merged up to about this size.
 const SPAN_BYTES_AIM: usize = 1_000;
-/// Shorter pieces go with their neighbour.
+/// Shorter pieces are merged with a neighbour.
 const SPAN_BYTES_MIN: usize = 200;
 
 /// A tool's reply, with its spans.
@@ -34,7 +34,7 @@ pub fn found(source: &str, trust: Trust, text: &str, data: Option<&Value>) -> Fo
     Found { text: text.to_owned(), data: data.cloned().unwrap_or(Value::Null), spans }
 }
 
-/// A reply with structured content, and mostly with the same in words beside it: what both say is kept once.
+/// A reply with structured content usually contains the same as text: common content is kept once.
 fn from_data(text: &str, data: &Value, frame: &Span) -> Vec<Span> {
     if let Some(passages) = data.get("passages").and_then(Value::as_array) {
         let mut spans: Vec<Span> = (0..).zip(passages).flat_map(|(rank, passage)| from_passage(passage, rank, frame)).collect();
@@ -43,7 +43,7 @@ fn from_data(text: &str, data: &Value, frame: &Span) -> Vec<Span> {
         spans.extend(fields::spans(data, frame, detail));
         return spans;
     }
-    // Servers that only know text repeat their data as JSON in it.
+    // Servers without structured content repeat their data as JSON in the text.
     if text.trim().is_empty() || json(text).is_some_and(|parsed| &parsed == data) || is_within(&words_of(text), &fields::words(data)) {
         return fields::spans(data, frame, Detail::All);
     }
@@ -56,7 +56,7 @@ fn from_data(text: &str, data: &Value, frame: &Span) -> Vec<Span> {
     spans
 }
 
-/// A share of words from which one text says nothing that the other does not.
+/// Share of words from which one text adds nothing to the other.
 const WITHIN_MIN: f32 = 0.9;
 
 fn is_within(some: &[String], all: &[String]) -> bool {
@@ -80,7 +80,7 @@ fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
     if whole.text.trim().is_empty() {
         return Vec::new();
     }
-    // A file that is a table stays as it is; what its rows come to is added.
+    // A file that is a table is kept whole; the totals of its rows are added.
     let derived = table::table(&whole.text).and_then(|table| fields::derived(&table.rows.iter().collect::<Vec<_>>(), "table", &whole));
     let mut spans: Vec<Span> = if whole.text.len() <= SPAN_BYTES_MAX {
         vec![whole.clone()]
@@ -91,7 +91,7 @@ fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
     spans
 }
 
-/// Paragraphs, put together or cut apart to a good size, under their headings.
+/// Paragraphs, merged or split to a good size, under their headings.
 pub(crate) fn from_text(text: &str, frame: &Span) -> Vec<Span> {
     let mut spans: Vec<Span> = Vec::new();
     let mut headings: Vec<(usize, String)> = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn from_text(text: &str, frame: &Span) -> Vec<Span> {
             close(&mut open, &headings, &mut spans);
             headings.retain(|(above, _)| *above < level);
             headings.push((level, words.to_owned()));
-            // A heading over another heading or over nothing is still something the tool said.
+            // A heading without a text of its own is still part of the reply.
             open.push_str(paragraph.trim_end());
             continue;
         }
@@ -132,7 +132,7 @@ pub(crate) fn from_text(text: &str, frame: &Span) -> Vec<Span> {
     spans
 }
 
-/// Blocks between blank lines, headings by themselves, fenced code in one piece.
+/// Blocks between blank lines, headings alone, fenced code in one piece.
 fn paragraphs(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut begin = 0;
@@ -165,7 +165,7 @@ fn heading(paragraph: &str) -> Option<(usize, &str)> {
         .then(|| (level, line[level..].trim().trim_end_matches('#').trim()))
 }
 
-/// A text no piece of which is longer than a span may be: cut at sentence ends if it can be.
+/// Pieces no longer than a span: split at sentence ends if possible.
 pub(crate) fn pieces(text: &str) -> Vec<String> {
     let text = text.trim_matches('\n');
     if text.trim().is_empty() {
@@ -183,7 +183,7 @@ pub(crate) fn pieces(text: &str) -> Vec<String> {
             pieces.push(text[begin..last].trim().to_owned());
             begin = last;
         }
-        // One endless sentence: cut at a space, or anywhere.
+        // A very long sentence is cut at a space, or anywhere.
         while end - begin > SPAN_BYTES_MAX {
             let mut cut = begin + SPAN_BYTES_MAX;
             while !text.is_char_boundary(cut) {
@@ -209,7 +209,7 @@ fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }
 
-/// Too many small spans are put together; what is still too much is named.
+/// Too many small spans are merged; a remaining excess is reported.
 fn bound(spans: &mut Vec<Span>, frame: &Span) {
     if spans.len() <= SPANS_MAX {
         return;

@@ -9,13 +9,13 @@ pub(crate) struct Table {
 const COLUMNS_MAX: usize = 64;
 const HEAD_CHARS_MAX: usize = 40;
 
-/// The table that a block of lines is, as a whole.
+/// A block of lines as a table, if the whole block is one.
 pub(crate) fn table(block: &str) -> Option<Table> {
     let lines: Vec<&str> = unfenced(block).lines().map(str::trim_end).filter(|line| !line.trim().is_empty()).collect();
     ruled(&lines).or_else(|| separated(&lines, '\t')).or_else(|| separated(&lines, ',')).or_else(|| separated(&lines, ';'))
 }
 
-/// What stands inside a fence, if the block is one.
+/// The content of a fence, if the block is one.
 fn unfenced(block: &str) -> &str {
     let block = block.trim();
     let Some(rest) = block.strip_prefix("```").filter(|_| block.len() > 6) else { return block };
@@ -38,13 +38,13 @@ fn ruled(lines: &[&str]) -> Option<Table> {
     };
     let head = cells(head);
     let end = body.iter().position(|line| !line.contains('|')).unwrap_or(body.len());
-    // `(3 rows)` under a table of psql is no part of it, and nothing else may follow.
+    // `(3 rows)` below a psql table is not part of it, and nothing else may follow.
     let is_alone = body[end..].iter().all(|line| line.trim_start().starts_with('('));
     let rows: Vec<Vec<String>> = body[..end].iter().map(|line| cells(line)).filter(|row| row.len() == head.len()).collect();
     (is_alone && rows.len() == end).then(|| made(&head, rows)).flatten()
 }
 
-/// A line of names, and lines with as many values.
+/// A header line, and lines with as many values.
 fn separated(lines: &[&str], mark: char) -> Option<Table> {
     let [head, body @ ..] = lines else { return None };
     let head = fields(head, mark)?;
@@ -56,17 +56,17 @@ fn separated(lines: &[&str], mark: char) -> Option<Table> {
     let has_values = rows.iter().filter(|row| row.iter().any(|cell| number(cell).is_some())).count() * 2 >= rows.len();
     let is_prose = rows.iter().flatten().any(|cell| cell.split_whitespace().count() > 12) || head.iter().any(|cell| cell.ends_with(['.', ':', '!']));
     let is_certain = mark == '\t' || (has_values && !is_prose) || rows.len() >= 3 && !is_prose;
-    // `T-101 [open, high] Printer` is a line of a list: a mark inside brackets separates nothing.
+    // `T-101 [open, high] Printer` is a list line: separators inside brackets do not count.
     let is_cut_open = head.iter().chain(rows.iter().flatten()).any(|cell| has_open_bracket(cell));
     (is_certain && !is_cut_open && rows.iter().all(|row| row.len() == head.len())).then(|| made(&head, rows)).flatten()
 }
 
-/// Whether a bracket is opened and not closed, or closed and not opened.
+/// Whether brackets are unbalanced.
 fn has_open_bracket(cell: &str) -> bool {
     [('(', ')'), ('[', ']'), ('{', '}')].into_iter().any(|(open, close)| cell.matches(open).count() != cell.matches(close).count())
 }
 
-/// The values of one line; `"a, b"` is one of them. `None` if a quotation mark is left open.
+/// The values of one line; `"a, b"` is one of them. `None` if a quotation mark is unclosed.
 fn fields(line: &str, mark: char) -> Option<Vec<String>> {
     let mut fields = Vec::new();
     let mut field = String::new();
@@ -99,7 +99,7 @@ fn made(head: &[String], rows: Vec<Vec<String>>) -> Option<Table> {
     Some(Table { rows: rows.into_iter().map(row).collect() })
 }
 
-/// The number that a cell is, with a currency sign, a per cent sign and thousands as people write them.
+/// The number in a cell, with currency sign, per cent sign and thousands separators.
 pub(crate) fn number(cell: &str) -> Option<f64> {
     let bare = cell.trim().trim_start_matches(['$', '€', '£', '¥']).trim_end_matches(['%', '€']).trim();
     let digits = bare.strip_prefix(['-', '+', '−']).unwrap_or(bare);

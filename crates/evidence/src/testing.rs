@@ -1,4 +1,4 @@
-//! What the tests of several modules need: spans of texts, and a scripted model.
+//! Shared test helpers: spans of texts, and a scripted model.
 
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
 use crate::span::Span;
@@ -19,7 +19,7 @@ pub(crate) fn spans(texts: &[&str]) -> Vec<Span> {
     texts.iter().map(|text| Span { text: (*text).to_owned(), source: "test".to_owned(), ..Span::default() }).collect()
 }
 
-/// Supports what is told with "good" and contradicts what is told with "bad".
+/// Supports texts with "good" and contradicts texts with "bad".
 pub(crate) struct Scripted;
 
 impl Entailment for Scripted {

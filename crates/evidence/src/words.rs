@@ -1,7 +1,7 @@
-//! Text as words: where each stands, how it is written, and its stem.
+//! Splits text into words: position, spelling, and stem.
 //!
-//! One scanner serves claims, spans and questions, so that a thing said twice is always cut the same way. Numbers keep their separators
-//! (`1,187.5`), identifiers stay whole (`fsync_us`, `large.rs`), hyphens divide (`two-thirds`), each CJK character is a word.
+//! One scanner is used for claims, spans and questions, so that equal text is always split the same way. Numbers keep their separators
+//! (`1,187.5`), identifiers stay whole (`fsync_us`, `large.rs`), hyphens split (`two-thirds`), each CJK character is a word.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -18,13 +18,13 @@ pub(crate) struct Word {
     pub(crate) plain: String,
     pub(crate) stem: String,
     pub(crate) shape: Shape,
-    /// Says little by itself: `the`, `was`.
+    /// A stop word: `the`, `was`.
     pub(crate) is_stop: bool,
-    /// First of a sentence, or after a mark where a capital letter says nothing.
+    /// First of a sentence, or after punctuation where a capital letter is not significant.
     pub(crate) begins: bool,
-    /// A comma, a bracket or a dash stands before it.
+    /// Preceded by a comma, a bracket or a dash.
     pub(crate) breaks: bool,
-    /// Only a hyphen or a slash stands between the word before and this one.
+    /// Joined to the previous word by a hyphen or a slash.
     pub(crate) joined: bool,
 }
 
@@ -51,13 +51,13 @@ impl Word {
     }
 }
 
-/// Words repeat, so what is known of one is remembered for as long as one of these lives.
+/// Caches the properties of words, which repeat.
 pub(crate) struct Scanner {
     stemmer: Stemmer,
     known: HashMap<String, Known>,
 }
 
-/// All of a word that does not depend on where it stands.
+/// The properties of a word that do not depend on its position.
 #[derive(Clone)]
 struct Known {
     plain: String,
@@ -72,7 +72,7 @@ impl Default for Scanner {
     }
 }
 
-/// Longer runs of letters are no words (base64, minified code) and are cut, so that nothing below is quadratic in them.
+/// Longer runs of letters are not words (base64, minified code) and are cut, so that nothing below is quadratic in them.
 const WORD_CHARS_MAX: usize = 80;
 
 impl Scanner {
@@ -82,7 +82,7 @@ impl Scanner {
         let char_at = |index: usize| chars.get(index).map(|(_, c)| *c);
         let mut words: Vec<Word> = Vec::new();
         let (mut begins, mut breaks) = (true, false);
-        // The index after the last word, to see what lies between it and the next.
+        // The index after the last word, to inspect what separates it from the next.
         let mut last_end = usize::MAX;
         let mut index = 0;
         while index < chars.len() {
@@ -138,7 +138,7 @@ impl Scanner {
             index = run_end(&chars, from);
             let raw = &text[end_of(from)..end_of(index)];
             let joined = last_end < from && from - last_end == 1 && matches!(chars[last_end].1, '-' | '‑' | '/' | '–');
-            // `71st`, `5km`: the digits and what hangs on them.
+            // `71st`, `5km`: the digits and their suffix.
             let digits = raw.bytes().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')).count();
             let tail = &raw[digits..];
             let cut = if digits > 0 && quantities::hangs_on_number(tail) { Some(digits) } else { None };
@@ -178,13 +178,13 @@ impl Scanner {
     }
 }
 
-/// Where the word that begins at `from` ends.
+/// The end of the word that begins at `from`.
 fn run_end(chars: &[(usize, char)], from: usize) -> usize {
     let char_at = |index: usize| chars.get(index).map(|(_, c)| *c);
     let is_digit = |index: usize| char_at(index).is_some_and(|c| c.is_ascii_digit());
     let is_letter = |index: usize| char_at(index).is_some_and(|c| c.is_alphabetic() && !is_cjk(c));
     let is_word = |index: usize| char_at(index).is_some_and(|c| c.is_alphanumeric() && !is_cjk(c));
-    // `2024-05-06` is one thing, every other hyphen divides.
+    // `2024-05-06` is one word, every other hyphen splits.
     let dashes_at = [4, 7];
     let is_iso = (0..10).all(|n| if dashes_at.contains(&n) { char_at(from + n) == Some('-') } else { is_digit(from + n) });
     if is_iso && !is_digit(from + 10) {
@@ -260,7 +260,7 @@ fn possessive_cut(raw: &str) -> &str {
     raw.strip_suffix("'s").or_else(|| raw.strip_suffix("’s")).unwrap_or(raw)
 }
 
-/// Lower case, no accents, no possessive, dots of initials gone (`U.S.` and `US` are one word).
+/// Lower case, no accents, no possessive, without the dots of initials (`U.S.` and `US` are one word).
 pub(crate) fn plain(raw: &str) -> String {
     let bare = possessive_cut(raw);
     let is_initials = is_initials(bare);

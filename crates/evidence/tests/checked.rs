@@ -1,4 +1,4 @@
-//! The checker against sentences labelled by hand (`tests/checked/`): what it catches, what it wrongly refuses, as a table.
+//! The checker against sentences labelled by hand (`tests/checked/`): detections and false rejections, as a table.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ fn is_true(label: &str) -> bool {
     matches!(label, "supported" | "paraphrase")
 }
 
-/// Label → (right, all).
+/// Label → (correct, total).
 type Table = BTreeMap<String, (usize, usize)>;
 
 fn measure(name: &str, set: &Set) -> Table {
@@ -55,7 +55,7 @@ fn measure(name: &str, set: &Set) -> Table {
     for pair in &set.pairs {
         let answer = format!("{} [1]", pair.sentence);
         let checked = check(&answer, &set.spans[pair.span..=pair.span], &Options::default());
-        // A sentence may be cut in two; the worst part counts.
+        // A sentence may be split in two; the worst part counts.
         let worst = checked
             .sentences
             .iter()
@@ -106,8 +106,8 @@ fn the_half_that_was_held_out_is_judged_rightly() {
     judged("held out", include_str!("checked/held_out.txt"), FLOORS);
 }
 
-/// The promises first; then what words alone can do about meaning, a little under what was measured. Paraphrases in wholly other words are for
-/// `Options::likeness`; without it hardly any pass, and none has to.
+/// Guarantees first; then what words alone can decide about meaning, slightly below the measured values. Paraphrases in entirely different
+/// words need `Options::likeness`; without it hardly any pass, and none has to.
 const FLOORS: &[(&str, f64)] = &[
     ("number", 0.99),
     ("date", 0.99),
@@ -121,7 +121,7 @@ const FLOORS: &[(&str, f64)] = &[
     ("paraphrase", 0.0),
 ];
 
-/// Every true literal sentence with one fact at a time made up by machine: digits changed, names and months replaced.
+/// Every true literal sentence with one fact at a time altered: digits changed, names and months replaced.
 #[test]
 fn facts_changed_by_machine_are_caught() {
     const NAMES: [&str; 5] = ["Kowalski", "Zanzibar", "Ottokar", "Quillon", "Brixham"];
@@ -150,7 +150,7 @@ fn facts_changed_by_machine_are_caught() {
                             let new = char::from_digit((digit.to_digit(10).unwrap() + step) % 10, 10).unwrap();
                             let new = format!("{}{new}{}", &word[..at], &word[at + 1..]);
                             let bare = new.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-                            // A leading zero changes nothing, and what the span has is no fabrication.
+                            // A leading zero changes nothing, and a value of the span is not an alteration.
                             if !bare.starts_with('0') && !span.text.contains(&bare) {
                                 changed.push(("digit", with(new)));
                             }

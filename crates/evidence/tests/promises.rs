@@ -1,11 +1,11 @@
-//! What must hold for any text whatever, and how long it takes.
+//! Properties for arbitrary text, and run time.
 
 use std::time::Instant;
 
 use baton_evidence::{Options, PickOptions, Span, Spans, Strict, Trust, citations, cite, defused, fenced, found, message_content, pick, tokens};
 use proptest::prelude::*;
 
-/// Pieces that have a meaning somewhere in the crate, to be thrown together.
+/// Pieces with a meaning in this crate, combined at random.
 const PIECES: &[&str] = &[
     "[1]",
     "[2]",
@@ -208,7 +208,7 @@ fn long_and_deep_input_stays_quick() {
     }
 }
 
-/// Prints, does not judge: machines differ. `cargo test --release -p evidence --test promises -- speed --nocapture`
+/// Prints without asserting: machines differ. `cargo test --release -p evidence --test promises -- speed --nocapture`
 #[test]
 fn speed_of_a_thousand_sentences_against_two_hundred_spans() {
     let set = include_str!("checked/tuning.txt").to_owned() + include_str!("checked/held_out.txt");

@@ -1,12 +1,12 @@
-//! Replies of every shape: what becomes of them, and which sentences they bear out (S6, S12).
+//! Replies of every shape: their spans, and the sentences they support (S6, S12).
 
-// Helpers of tests are tests too, and cases read better with values than with references to them.
+// Test helpers; cases are more readable with values than with references.
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
 use baton_evidence::{Form, Found, Options, Span, Spans, Status, Strict, Trust, cite, found, pick, task_label};
 use serde_json::{Value, json};
 
-/// A reply as a flow has it: cut, and labelled with its call.
+/// A reply as a flow has it: split, and labelled with its call.
 fn reply(tool: &str, arguments: &Value, text: &str, data: Option<Value>) -> Found {
     let mut found = found(tool, Trust::Untrusted, text, data.as_ref());
     let label = task_label(tool, arguments);
@@ -14,7 +14,7 @@ fn reply(tool: &str, arguments: &Value, text: &str, data: Option<Value>) -> Foun
     found
 }
 
-/// Each sentence, looked up in all spans, and whether it must be supported.
+/// Each sentence, checked against all spans, and whether it must be supported.
 fn check(spans: &[Span], cases: &[(bool, &str)]) {
     let read = Spans::new(spans);
     for (is_true, sentence) in cases {
@@ -69,7 +69,7 @@ fn s6_totals_beside_passages_are_evidence_too() {
         "{}",
         derived.text
     );
-    // Rows that no passage has are kept.
+    // Rows without a passage are kept.
     let data =
         json!({ "passages": [{ "text": "One thing.", "title": "T" }], "prices": [{ "item": "tea", "price": 3 }, { "item": "rice", "price": 4 }] });
     let both = reply("shop.look", &json!({}), "", Some(data));
@@ -88,10 +88,10 @@ fn s6_text_and_data_say_a_thing_once() {
     ] {
         assert_eq!(reply("t.list", &json!({}), &text, Some(data.clone())).spans, expected.spans, "{text}");
     }
-    // Words of its own stay, and what only the data has comes with them.
+    // The text is kept, together with what only the data contains.
     let said = reply("t.list", &json!({}), "Two tickets were touched since Monday by the night shift.", Some(data));
     assert_eq!((said.spans.len(), said.spans[0].text.starts_with("Two tickets")), (5, true), "{said:?}");
-    // A text that has all the rows needs only what they come to.
+    // A text with all the rows needs only their totals.
     let listed = reply(
         "files.list",
         &json!({}),
@@ -217,7 +217,7 @@ fn s12_records_code_output_and_plain_text() {
     );
 }
 
-/// What a model asked a tool for is its own idea: it bears nothing out by itself.
+/// Arguments come from the model: they support nothing by themselves.
 #[test]
 fn s12_the_words_of_a_call_are_no_evidence() {
     let query = json!({ "query": "Ottokar Kowalski invented the telephone in 1871" });
@@ -290,7 +290,7 @@ fn s6_lists_in_rows_are_rows_of_their_own() {
     assert_eq!(found.spans[2].text, "customer: C3");
     let (text, range) = baton_evidence::reply_at(&found, &found.spans[9]).unwrap();
     assert!(text[range.clone()].contains("\"price\": 10"), "{}", &text[range]);
-    // However many lists a reply has, only some are counted.
+    // Only some lists of a reply are counted, however many it has.
     let many = reply("shop.orders", &json!({}), "", Some(json!({ "orders": (0..40).map(order).collect::<Vec<_>>() })));
     assert_eq!(many.spans.iter().filter(|span| span.form == Form::Derived).count(), 8);
 }

@@ -1,4 +1,4 @@
-//! What a sentence is told about itself: its status, the spans it stands on, and its problems in words.
+//! The result of a check: status, supporting spans, and problems as text.
 
 use baton_evidence::{Options, Span, Spans, Status, check};
 
@@ -17,7 +17,7 @@ fn spans() -> Vec<Span> {
     ]
 }
 
-/// Each sentence's status, with the problems' words.
+/// Each sentence's status, with its problems.
 fn told(answer: &str, expected: &[(Status, &[usize], &[&str])]) {
     let spans = spans();
     let checked = check(answer, &spans, &Options::default());
@@ -50,14 +50,14 @@ fn problems_are_told_in_words() {
     told("The price of tea fell by 4% in Kenya [3].", &[(Weak, &[3], &["it says “fell” where [3] says “rose”"])]);
     told("See https://made.up/page for the log after a crash [2].", &[(Unsupported, &[2], &["the address https://made.up/page is not in [2]"])]);
     told("The log is replayed from the last checkpoint [8].", &[(Supported, &[2], &["it cites [8], which does not exist"])]);
-    // Nothing cited, or the wrong thing: what supports it is found.
+    // No citation, or the wrong one: the supporting span is found.
     told("The log is replayed from the last checkpoint.", &[(Supported, &[2], &[])]);
     told("The price of tea rose by 4% in Kenya [2].", &[(Unsupported, &[3], &["the number 4 is not in [2]", "the name Kenya is not in [2]"])]);
     told(
         "## What I found\n\nHere is what I found:\n\nIs it so? The sources do not say when tea was discovered. I hope this helps!",
         &[(NoClaim, &[], &[]), (NoClaim, &[], &[]), (NoClaim, &[], &[]), (NoClaim, &[], &[]), (NoClaim, &[], &[])],
     );
-    // What only looks like talk is still a claim when it carries a fact.
+    // A sentence that looks like an introduction is still a claim if it contains a fact.
     told("Here is the seat: Vienna in 1948.", &[(Unsupported, &[], &["the name Vienna is not in [1]"])]);
     told("", &[]);
 }

@@ -1,23 +1,23 @@
-//! Evidence in, a checked answer out.
+//! Turns evidence and a model's text into a checked answer.
 //!
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
-//! pick(&spans, question, budget_tokens) -> Vec<Span>                   the second half alone, to keep in a state
-//! label(&mut spans, tool, arguments)                                   which call found them, where the world does not say
-//! messages(&shown) -> Vec<Message>                                     the first half, from what was kept
-//! finish_said(said, &shown, strict) -> Answer                          of what a model said, with its short answer if it gave one
-//! finish_judged(said, &shown, strict, judged) -> Answer                the same, with judgements of the verifier
-//! finish_own(said, &shown) -> Answer                                   of what a flow says itself: cited, and nothing marked
+//! pick(&spans, question, budget_tokens) -> Vec<Span>                   only the spans, to keep in a state
+//! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
+//! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
+//! finish_said(said, &shown, strict) -> Answer                        a model's draft, with its short answer if it has one
+//! finish_judged(said, &shown, strict, judged) -> Answer               the same, with judgements of the verifier
+//! finish_own(said, &shown) -> Answer                                  text written by the flow: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
-//! listed(intro, &shown) -> String                                      raw text for when no model wrote one: what was found, cited
+//! listed(intro, &shown) -> String                                      the passages with citations, for when no model wrote an answer
 //! cited_passages(&answer, &shown) -> Vec<Passage>                      the spans that it cites, with their numbers
-//! Answer::append(markdown)                                             words of a flow's own after the checked ones, before the sources
-//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow inserts what else it has
+//! Answer::append(markdown)                                             text of the flow after the checked text, before the sources
+//! Answer::output(flow) -> Map { answer, plain, sources, sentences, refused, flow, html?, short? }   a flow adds its own fields
 //! Answer::summary() -> Value                                           counts, for a note
 //! ```
 //!
-//! `[n]` in a raw text means the n-th shown span. `finish` is given exactly what the model was shown: a citation of anything else cannot
-//! come out of it. Where nothing was shown there is nothing to hold an answer to; it is passed on unmarked, unless `strict`.
+//! `[n]` in a raw text means the n-th shown span. `finish` gets exactly what the model was shown, so its result cannot cite anything else. If nothing
+//! was shown, the answer cannot be checked; it is returned unmarked, unless `strict`.
 
 use evidence::{Cited, Judged, Options, Passage, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;
@@ -27,39 +27,42 @@ use serde_json::{Map, Value, json};
 use crate::claims::{self, DraftAnswer};
 use crate::prompt;
 
+/// A checked answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// Markdown, with `[n]` and the list of sources.
     pub text: String,
     /// The same for a terminal.
     pub plain: String,
-    /// What was asked for in a few words, where a model said it.
+    /// The short form of the answer, if the model gave one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub short: Option<String>,
-    /// A sanitized fragment, of flows that promise one.
+    /// Sanitized HTML fragment, set by flows whose output includes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
     /// `[1]` is the first of these.
     pub sources: Vec<Source>,
+    /// Every sentence with its status.
     pub sentences: Vec<Sentence>,
-    /// Numbers the model cited that nothing had.
+    /// Citation numbers written by the model that match no passage.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<usize>,
-    /// How many sentences `strict` took out.
+    /// Number of sentences removed by `strict`.
     #[serde(default)]
     pub removed: usize,
     /// The Markdown without the list of sources; `sentences` have ranges in it.
     pub body: String,
 }
 
+/// The evidence messages that fit the budget, and the spans they show.
 pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Message>, Vec<Span>) {
     let shown = pick(spans, question, budget_tokens);
     (messages(&shown), shown)
 }
 
-/// The spans that fit, in their order, as they will be shown: one that only fits in part is that part.
+/// The spans that fit, in their order. The last one may be shortened to the part that fits.
 pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
-    // A search knows more of meaning than a count of words does.
+    // The rank of a search reflects meaning better than a word count does.
     let relevance = |number: usize| spans[number - 1].rank.map(evidence::by_rank);
     let options = PickOptions { relevance: Some(&relevance), ..PickOptions::default() };
     let picked = evidence::pick(question, &Spans::new(spans), budget_tokens, &options);
@@ -73,7 +76,7 @@ pub fn pick(spans: &[Span], question: &str, budget_tokens: usize) -> Vec<Span> {
     shown.collect()
 }
 
-/// Says of each span which call found it, where the world has not said so.
+/// Labels each span with the call that found it, where the tool host has not done so.
 pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
     let label = evidence::task_label(tool, arguments);
     for span in spans.iter_mut().filter(|span| span.task.is_none()) {
@@ -81,12 +84,13 @@ pub fn label(spans: &mut [Span], tool: &str, arguments: &Value) {
     }
 }
 
-/// Whether two spans are one passage, though two calls found it. What a whole reply comes to is the reply's own.
+/// Whether two spans are the same passage found by two calls. A span computed from a whole reply belongs to that reply only.
 pub fn is_same(a: &Span, b: &Span) -> bool {
     let is_one = a.text == b.text && a.title == b.title && a.address == b.address && a.place == b.place && a.source == b.source;
     is_one && (a.task == b.task || !a.is_summary())
 }
 
+/// The evidence messages of spans that were picked.
 pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
@@ -96,23 +100,24 @@ pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> An
 }
 
 pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
-    // That nothing answers is no claim that a passage could support.
+    // "Not answered" is not a claim that a passage could support.
     if said.markdown == claims::NOT_ANSWERED {
         return finish_own(said, shown);
     }
     let answer = finished(&said.markdown, shown, strict, judged);
-    // `strict` may have taken it out.
+    // `strict` may have removed it.
     let short = said.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
 }
 
-/// What a flow says by itself from tools' own replies: cited, and left as it is.
+/// For text that the flow writes itself from tool replies: cited, and otherwise unchanged.
 pub(crate) fn finish_own(said: DraftAnswer, shown: &[Span]) -> Answer {
     let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
     Answer { short: said.short, ..answer }
 }
 
+/// Checks and completes the citations of a raw text.
 pub fn finish(raw_text: &str, shown: &[Span], strict: bool) -> Answer {
     finished(raw_text, shown, strict, None)
 }
@@ -133,7 +138,7 @@ fn how(shown: &[Span], strict: bool) -> Strict {
     }
 }
 
-/// Claims that were compared with nothing are neither right nor wrong.
+/// Claims that were not compared with any passage get no status.
 fn mark_not_checked(sentences: &mut [Sentence], is_unchecked: impl Fn(&Sentence) -> bool) {
     for sentence in sentences.iter_mut().filter(|sentence| sentence.status != Status::NoClaim && is_unchecked(sentence)) {
         sentence.status = Status::NotChecked;
@@ -148,17 +153,17 @@ fn cited(raw_text: &str, shown: &[Span], how: Strict, judged: Option<&Judged>) -
     Answer { text, plain, short: None, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
 }
 
-/// Of each span so much, when they are only listed.
+/// Characters of each span when spans are only listed.
 const LISTED_CHARS_MAX: usize = 400;
 
-/// What was found, one item each with its citation, under a line that says why there is no more.
+/// The passages found, one item each with its citation, below a line that explains why there is no written answer.
 pub fn listed(intro: &str, shown: &[Span]) -> String {
     let mut text = intro.to_owned();
     for (index, span) in shown.iter().enumerate() {
         let words = evidence::defused(&span.text).split_whitespace().collect::<Vec<_>>().join(" ");
         let is_long = words.chars().count() > LISTED_CHARS_MAX;
         let start: String = words.chars().take(LISTED_CHARS_MAX).collect();
-        // At a word's end, and then without a full stop, so that the citation belongs to it.
+        // Cut at the end of a word and without a full stop, so that the citation belongs to the sentence.
         let start = if is_long { start.rsplit_once(' ').map_or(start.as_str(), |(head, _)| head) } else { start.as_str() };
         let more = if is_long { " …" } else { "" };
         text.push_str(&format!("{}- {}{more} [{}]", if index == 0 { "\n\n" } else { "\n" }, start.trim_end_matches(['.', ' ']), index + 1));
@@ -185,7 +190,7 @@ impl Answer {
         self.body.push_str(&more);
     }
 
-    /// What a run answers.
+    /// The output of a run.
     pub fn output(&self, flow: &str) -> Map<String, Value> {
         let mut output = Map::new();
         output.insert("answer".into(), json!(self.text));
@@ -203,10 +208,12 @@ impl Answer {
         output
     }
 
+    /// Number of sentences with this status.
     pub fn count(&self, status: Status) -> usize {
         self.sentences.iter().filter(|sentence| sentence.status == status).count()
     }
 
+    /// Counts by status, for a note.
     pub fn summary(&self) -> Value {
         json!({
             "sources": self.sources.len(),
@@ -285,7 +292,7 @@ mod tests {
         assert_eq!((answer.text.as_str(), answer.refused.as_slice()), ("The sky is blue.", &[1][..]));
         assert_eq!((answer.count(Status::NotChecked), answer.count(Status::Unsupported)), (1, 0));
         assert!(answer.sentences[0].problems.is_empty(), "{answer:?}");
-        // Of what a flow says itself, only what its sources support has a status.
+        // In text that the flow writes itself, only supported sentences have a status.
         let own = DraftAnswer { markdown: "Cats sleep for 13 hours a day. This step was skipped by the user.".into(), short: None };
         let own = finish_own(own, &spans());
         assert_eq!((own.count(Status::Supported), own.count(Status::NotChecked), own.sentences.len()), (1, 1, 2), "{own:?}");

@@ -1,12 +1,13 @@
-//! A plan put before a person, the same in every flow that has one: what they are asked, and what their answer means.
+//! Approval of a plan by a person, shared by all flows with a plan: the question, and the meaning of the answer.
 //!
 //! ```text
-//! request(prompt, lists, hash) -> Request          approve, send other steps, decline with a reason, or have it revised with a reason
+//! request(prompt, lists, hash) -> Request          approve, send other steps, decline with a reason, or request a revision with a reason
 //! read::<T>(replies, hash) -> Decision<T>          T: the flow's own lists, each an `Option`
-//! declined_words(what, reason) -> String           what a run says whose plan was declined; the planner of the next turn reads it in the conversation
+//! declined_words(what, reason) -> String           the answer of a run whose plan was declined; the planner of the next turn sees it in the conversation
 //! ```
 //!
-//! An answer is `{"approve": true}`, `{"approve": true, "steps": […]}`, `{"approve": false, "reason": "…"}` or `{"approve": false, "revise": "…"}`.
+//! An answer is `{"approve": true}`, `{"approve": true, "steps": […]}`, `{"approve": false, "reason": "…"}` or `{"approve": false,
+//! "revise": "…"}`.
 
 use graph::{Effect, Question, Replies, Request};
 use serde::Deserialize;
@@ -15,20 +16,20 @@ use serde_json::{Map, Value, json};
 
 use crate::prompt;
 
-/// How often a planner is sent back by one person in one run.
+/// Maximum number of revisions in one run.
 pub(crate) const REVISIONS_MAX: usize = 10;
 const REASON_TOKENS_MAX: usize = 500;
 
-/// What a person decided about a plan.
+/// A person's decision about a plan.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Decision<T> {
-    /// With the lists that were sent in place of the plan's own.
+    /// With the lists that replace those of the plan.
     Approved(T),
-    /// In the person's words; empty if they gave none.
+    /// The person's reason; empty if none was given.
     Declined(String),
-    /// The planner plans again with this in view.
+    /// The planner plans again with this reason.
     Revise(String),
-    /// The answer cannot be used, and why.
+    /// Why the answer is invalid.
     Wrong(String),
 }
 
@@ -86,7 +87,7 @@ pub(crate) fn read<T: DeserializeOwned + Default>(replies: &Replies<'_>, hash: O
     match word.approve {
         Some(true) if !revise.is_empty() => Decision::Wrong("a plan is either approved or revised; send one of them".to_owned()),
         _ if !revise.is_empty() => Decision::Revise(revise),
-        // Somebody who sends steps wants them run; who says nothing has not agreed.
+        // Sent steps imply approval; an empty answer does not.
         None if !value.as_object().is_some_and(|fields| fields.values().any(Value::is_array)) => Decision::Declined(words(word.reason)),
         Some(false) => Decision::Declined(words(word.reason)),
         Some(true) | None => match T::deserialize(value) {

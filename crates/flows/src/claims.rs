@@ -1,19 +1,18 @@
-//! How a small model answers from evidence: the sentences that decide the question, each with the number of its passage, and then what was asked for in a
-//! few words.
+//! How a small model answers from evidence: the decisive sentences, each with the number of its passage, and then a short answer.
 //!
 //! ```text
-//! PROMPT, schema(mind, passages)    what it is asked; nothing of the kind if it is not small, or nothing was found
-//! heard(replies, is_asked) -> Said  what it said: as asked for, or else in words
+//! PROMPT, schema(profile, passages)                 the request; none for a large model, or if nothing was found
+//! heard(replies, is_asked) -> DraftAnswer           the reply: facts, or else plain text
 //!
 //!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
 //!   ─► **Bath, Maine** [2].
 //!      He was born in Bath, Maine [2].
 //!
-//!   {"facts": [], "short_answer": ""}   of a model that was trained to abstain   ─►   NOT_ANSWERED
+//!   {"facts": [], "short_answer": ""}   from a model trained to abstain   ─►   NOT_ANSWERED
 //! ```
 //!
-//! Left to itself, a small model says the question over again with a word put in, copies whole passages, and cites nothing. So it names what it read before it
-//! answers, and code writes the citations. The short answer cites what all its facts cite: a name or a number that stands in none of them is found out.
+//! Without this, a small model repeats the question with one word changed, copies whole passages, and cites nothing. So it lists what it read before it
+//! answers, and code writes the citations. The short answer cites the sources of all its facts: a name or a number that is in none of them is detected.
 
 use graph::{Failure, FailureKind, Replies};
 use serde::{Deserialize, Serialize};
@@ -24,39 +23,39 @@ use crate::prompt;
 
 pub(crate) const PROMPT: &str = include_str!("claims.md");
 
-/// How a model that can abstain is told to.
+/// Instruction for models that can abstain.
 const ABSTAIN: &str = r#"If the evidence does not answer the question, reply {"facts": [], "short_answer": ""}."#;
 
-/// The answer where a model abstained.
+/// The answer if the model abstained.
 pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
 
-/// Instructions with how to abstain, for a model that can and is asked for facts.
+/// The instructions with the abstention instruction, for a model that can abstain and is asked for facts.
 pub(crate) fn with_abstention(instructions: &str, profile: &ModelProfile, passages: usize) -> String {
     let instructions = instructions.trim();
     if profile.can_abstain && is_asked(profile, passages) { format!("{instructions}\n{ABSTAIN}") } else { instructions.to_owned() }
 }
 
-/// What a model said, in Markdown with `[n]` for the n-th passage shown.
+/// A model's answer as Markdown, with `[n]` for the n-th passage shown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DraftAnswer {
     pub(crate) markdown: String,
-    /// What was asked for in a few words, if the model was asked for that and said it.
+    /// The short form of the answer, if the model was asked for one and gave it.
     pub(crate) short: Option<String>,
 }
 
-/// One sentence takes so much; more is rambling.
+/// Longer sentences are cut; the rest is repetition.
 const SENTENCE_CHARS_MAX: usize = 320;
 const FACTS_MAX: usize = 4;
 const SHORT_CHARS_MAX: usize = 64;
 /// A short answer of more words that begins one of the facts is that fact again.
 const SHORT_WORDS_REPEATED_MAX: usize = 6;
 
-/// Whether a model of this kind is asked so.
+/// Whether a model of this kind is asked for facts.
 pub(crate) fn is_asked(profile: &ModelProfile, passages: usize) -> bool {
     profile.is_small && passages > 0
 }
 
-/// The fields in the order in which they are to be written: one that answers first finds facts to suit.
+/// In the order of generation: a model that writes the answer first picks facts to match it.
 pub(crate) fn properties(profile: &ModelProfile, passages: usize) -> Value {
     let fact = json!({
         "type": "object",
@@ -80,19 +79,19 @@ pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
     is_asked(profile, passages).then(schema)
 }
 
-/// What the first reply says. One that was to be `facts` and is not is still an answer, if a person could read it.
+/// The content of the first reply. A reply that should be `facts` and is not still counts as an answer if it is readable text.
 pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
     let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
     let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
         Ok(value) => words(prompt::text_of(value)),
-        // A reply that does not fit its schema is refused, but its words come with the failure.
+        // A reply that does not fit its schema is a failure, but the failure contains its text.
         Err(failure) => {
             let said = failure.said.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
             return said.ok_or(failure);
         }
     };
-    said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model said nothing that is an answer"))
+    said.ok_or_else(|| Failure::new(FailureKind::Invalid, "the model's reply contains no answer"))
 }
 
 pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
@@ -124,20 +123,21 @@ pub(crate) fn read(value: &Value) -> Option<DraftAnswer> {
     (!parts.is_empty()).then(|| DraftAnswer { markdown: parts.join("\n\n"), short })
 }
 
-/// Exactly what a model is told to reply when it abstains.
+/// Exactly the reply that a model is instructed to give when it abstains.
 fn is_abstention(json: &Value) -> bool {
     let has_no_facts = json.get("facts").and_then(Value::as_array).is_some_and(Vec::is_empty);
     has_no_facts && json.get("short_answer").and_then(Value::as_str).is_some_and(|short| short.trim().is_empty())
 }
 
-/// A sentence and the passage it is from.
+/// A sentence and the number of its passage.
 fn fact(fact: &Value) -> Option<(String, Option<u64>)> {
     let words = fact.get("sentence").or(fact.get("claim"))?.as_str()?;
     let words = whole(&uncited(words));
     (!words.is_empty()).then(|| (words, fact.get("source").and_then(Value::as_u64)))
 }
 
-/// Without the numbers a model wrote by itself: they are no citations where it was not shown passages, or named its source beside them.
+/// Removes numbers in brackets that a model wrote by itself: they are not citations if no passages were shown or the source is given
+/// separately.
 pub(crate) fn uncited(words: &str) -> String {
     let mut words = words.to_owned();
     for citation in evidence::citations(&words).into_iter().rev() {
@@ -146,7 +146,8 @@ pub(crate) fn uncited(words: &str) -> String {
     words.trim().to_owned()
 }
 
-/// Without the sentence that the limit cut off, and without a question: some say the user's again instead of an answer.
+/// Without the sentence that was cut off by the token limit, and without a question: some models repeat the user's question instead of
+/// answering.
 fn whole(words: &str) -> String {
     let is_cut = words.chars().count() >= SENTENCE_CHARS_MAX;
     let ends: Vec<usize> = words
@@ -183,7 +184,7 @@ fn brief(short: &str) -> Option<String> {
     (!short.is_empty()).then(|| short.to_owned())
 }
 
-/// The citation stands before the mark that ends the sentence.
+/// The citation precedes the punctuation that ends the sentence.
 fn cited(words: &str, sources: &[u64]) -> String {
     let (body, end) = match words.strip_suffix(['.', '!']) {
         Some(body) => (body.trim_end(), &words[words.len() - 1..]),

@@ -1,25 +1,28 @@
-//! What a flow takes of the time before its run: how a [`graph::Context`] becomes part of its input.
+//! How a [`graph::Context`] (history, preferences, notes) becomes part of a flow's input.
 //!
 //! ```text
-//! Graph::of::<S>(…).recall(context::recall(TURNS))     history and `strict`, for flows that want no more
-//! fill(&mut input, &context, messages_max) -> bool     the same by hand; whether words of others went in
+//! Graph::of::<S>(…).recall(context::recall(TURNS))     history and `strict`, for flows that need no more
+//! fill(&mut input, &context, messages_max) -> bool     the same by hand; returns whether other people's text was added
 //! settings(&mut input) -> &mut Map                     to add to the flow's own settings
-//! PREFERENCES                                          what a user may like, and how it is checked
+//! PREFERENCES                                          preferences of a user, and how they are checked
 //! ```
 //!
-//! What the caller says himself stands. What is put in here goes into the journal with the input, so each flow takes only what it will use.
+//! Values given by the caller are kept. What is added here is journalled with the input, so each flow takes only what it uses.
 
 use graph::{Context, Message};
 use serde_json::{Map, Value, json};
 
-/// Something a user may like once and for all.
+/// A lasting preference of a user.
 pub struct Preference {
+    /// Its name in `baton memory prefer`.
     pub name: &'static str,
+    /// One line for people.
     pub about: &'static str,
+    /// The accepted values.
     pub choices: &'static [&'static str],
 }
 
-/// All there are.
+/// All preferences.
 pub const PREFERENCES: [Preference; 3] = [
     Preference {
         name: WAY,
@@ -34,16 +37,19 @@ pub const PREFERENCES: [Preference; 3] = [
     Preference { name: STRICT, about: "whether sentences that nothing supports are removed, and not only marked", choices: &["yes", "no"] },
 ];
 
+/// Direct or agentic.
 pub const WAY: &str = "way";
+/// The effort of `reason`.
 pub const DEPTH: &str = "depth";
 const STRICT: &str = "strict";
 
 impl Preference {
+    /// The preference of this name.
     pub fn named(name: &str) -> Option<&'static Preference> {
         PREFERENCES.iter().find(|preference| preference.name == name)
     }
 
-    /// A choice as it is kept; `None` if it is none.
+    /// The stored form of a choice; `None` if it is not valid.
     pub fn value(&self, choice: &str) -> Option<Value> {
         self.choices.contains(&choice).then(|| match choice {
             "yes" => json!(true),
@@ -53,11 +59,12 @@ impl Preference {
     }
 }
 
-/// For flows that want no more than what was said, so many turns of it.
+/// For flows that need only the history, limited to this many turns.
 pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static {
     move |input, context| fill(input, context, 2 * turns)
 }
 
+/// Adds history and preferences to an input; returns whether untrusted text was added.
 pub fn fill(input: &mut Value, context: &Context, messages_max: usize) -> bool {
     let Some(fields) = input.as_object_mut() else { return false };
     if let Some(strict) = context.preferences.get(STRICT).filter(|value| value.is_boolean()) {
@@ -71,7 +78,7 @@ pub fn fill(input: &mut Value, context: &Context, messages_max: usize) -> bool {
     true
 }
 
-/// The flow's settings in an input, made if there are none; `None` if the input is no input.
+/// The flow's settings in an input, created if missing; `None` if the input is not an object.
 pub fn settings(input: &mut Value) -> Option<&mut Map<String, Value>> {
     let settings = input.as_object_mut()?.entry("settings").or_insert(Value::Null);
     if settings.is_null() {
@@ -80,7 +87,7 @@ pub fn settings(input: &mut Value) -> Option<&mut Map<String, Value>> {
     settings.as_object_mut()
 }
 
-/// What is asked, with what it leans on, out of an input that is not read yet.
+/// The question with the earlier questions it refers to, from an input that is not parsed yet.
 pub fn asked(input: &Value) -> String {
     let question = input.get("question").and_then(Value::as_str).unwrap_or_default();
     let history: Vec<Message> = input.get("history").and_then(|history| serde_json::from_value(history.clone()).ok()).unwrap_or_default();

@@ -15,41 +15,45 @@ use crate::input::Question;
 use crate::registry::Registry;
 use crate::settings::SettingsType;
 
-/// Everything that is known of a flow beside what its graph does.
+/// Everything about a flow other than its graph.
 #[derive(Clone, Copy)]
 pub struct Descriptor {
-    /// As commands and the API name it. Its graph has the same name.
+    /// The name in commands and the API. The graph has the same name.
     pub name: &'static str,
     /// Builds the graph. The registry is for flows that call others.
     pub graph: fn(&Registry) -> Result<Graph, GraphError>,
+    /// Its title for people.
     pub title: &'static str,
-    /// One sentence for people, without a full stop.
+    /// One sentence for users, without a full stop.
     pub description: &'static str,
-    /// The name of an icon of the page; one that the page does not have is replaced by a general one.
+    /// The name of an icon of the page; unknown names fall back to a general one.
     pub icon: &'static str,
+    /// Who sees it.
     pub visibility: Visibility,
     /// When the router picks it; `None` if it does not by itself.
     pub routing: Option<Routing>,
     /// Beginnings of requests in lower case for which the router picks it, and for no others; for flows without [`Routing`].
     pub phrases: &'static [&'static str],
+    /// The form of its input.
     pub input: InputKind,
     /// The flows it calls by name and whose settings it passes on.
     pub calls: Calls,
     /// The nodes that ask a person to approve a plan.
     pub approvals: &'static [&'static str],
-    /// The note in which it publishes its plan.
+    /// The note that contains its plan.
     pub plan: Option<PlanNote>,
     /// The purpose of the model call whose text is the answer and may be shown while it is generated.
     pub answer: Option<&'static str>,
+    /// The type of its settings.
     pub settings: Option<SettingsType>,
     /// Set if it is also served as an agent of the team.
     pub agent: Option<Agent>,
 }
 
-/// Who is shown a flow.
+/// Who sees a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// People choose it.
+    /// Users can choose it.
     Listed,
     /// Shown where a script replaces models and tools.
     Sample,
@@ -64,7 +68,7 @@ pub enum InputKind {
     Question,
     /// The messages of a team ([`crate::turn`]), or a question.
     Messages,
-    /// A form of its own, which this function makes of a question.
+    /// An input type of its own, made from a question by this function.
     Own(fn(&Question<'_>) -> Value),
 }
 
@@ -74,7 +78,7 @@ pub enum Calls {
     Nothing,
     /// One of those with a [`Routing`], whose answer it passes on. A flow of this kind is the router.
     Routed,
-    /// The one that its input names, whose answer it passes on.
+    /// The flow named in its input, whose answer it passes on.
     Given,
     /// Those with an [`Agent`].
     Agents,
@@ -89,6 +93,7 @@ pub struct Routing {
     pub purpose: &'static str,
     /// Requests for which it is right. A small model follows examples better than descriptions.
     pub examples: &'static [&'static str],
+    /// What it requires.
     pub needs: Needs,
     /// Flows that do nearly the same, best first, for when this one is not available.
     pub substitutes: &'static [&'static str],
@@ -96,7 +101,7 @@ pub struct Routing {
     pub may_be_replaced: bool,
 }
 
-/// What must be there for a flow to work.
+/// What a flow requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     Nothing,
@@ -109,9 +114,9 @@ pub enum Needs {
 /// A flow as an agent of the team.
 #[derive(Clone, Copy, Debug)]
 pub struct Agent {
-    /// What plans call it by.
+    /// Its name in plans.
     pub capability: &'static str,
-    /// Other names of it or of its capability.
+    /// Other names for it or its capability.
     pub aliases: &'static [&'static str],
     /// Where it listens unless the configuration names another port.
     pub port: u16,
@@ -120,6 +125,7 @@ pub struct Agent {
 /// Where a flow publishes its plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanNote {
+    /// The name of the note.
     pub note: &'static str,
     /// The fields that are lists of steps; see [`is_plan_list`].
     pub lists: &'static [&'static str],
@@ -152,7 +158,7 @@ impl Descriptor {
         }
     }
 
-    /// What a run of it is started with for a question.
+    /// The input of a run for a question.
     pub fn input_for(&self, question: &Question<'_>) -> Value {
         match self.input {
             InputKind::Question | InputKind::Messages => question.input(),

@@ -1,4 +1,4 @@
-//! Drives a flow by hand, with a function for a world, and says what came of it.
+//! Drives a flow for tests: a function answers its effects, and the result is collected.
 
 use graph::{Effect, Event, Failure, Graph, ModelCall, Next, Outcome, Reply, Run, Start};
 use serde_json::Value;
@@ -7,14 +7,14 @@ pub(crate) type ScriptedReply = Result<Value, Failure>;
 
 pub(crate) struct Driven {
     pub(crate) outcome: Outcome,
-    /// What was asked for at once, again and again.
+    /// The effects requested together, per step.
     pub(crate) batches: Vec<Vec<Effect>>,
     pub(crate) notes: Vec<(String, Value)>,
     pub(crate) said: Vec<(String, String)>,
     pub(crate) passed: Vec<String>,
 }
 
-/// `world` is told the effect and how many of its kind and name came before it.
+/// `world` gets the effect and the number of earlier effects of the same kind and name.
 pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, usize) -> ScriptedReply) -> Driven {
     let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
     let mut batches: Vec<Vec<Effect>> = Vec::new();
@@ -70,7 +70,7 @@ impl Driven {
         calls.collect()
     }
 
-    /// Name and arguments of every call of a tool but the registry.
+    /// Name and arguments of every tool call except calls of the registry.
     pub(crate) fn tools(&self) -> Vec<(&str, &Value)> {
         let calls = self.effects().filter_map(|effect| match effect {
             Effect::CallTool(call) if call.tool != crate::toolbox::REGISTRY => Some((call.tool.as_str(), &call.arguments)),
@@ -88,7 +88,7 @@ pub(crate) fn passages(texts: &[&str]) -> Value {
     serde_json::to_value(found).unwrap()
 }
 
-/// What the registry says: two searches, a fetch by address, and a tool that destroys.
+/// The registry's reply: two searches, a fetch by address, and a destructive tool.
 pub(crate) fn registry() -> Value {
     let search = serde_json::json!({
         "type": "object", "required": ["query"], "additionalProperties": false,

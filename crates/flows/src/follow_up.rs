@@ -1,16 +1,16 @@
-//! A question that leans on the ones before it ("And in 2020?"), and what it says with them.
+//! Follow-up questions ("And in 2020?") and their full form.
 //!
-//! Models are shown the conversation and need no help. What has no ear for it does: a search, a list of tools, a choice of passages, a memory of
-//! similar requests, an agent that is handed one question. They are given [`in_full`], the question behind those it goes on from.
+//! Models are shown the conversation. A search, a tool list, a choice of passages, a lookup of similar requests or an agent that receives
+//! one question is not; they get [`in_full`], the question preceded by those it follows up on.
 //!
-//! Joined and not rewritten, because a rewriting would cost a model call before every other one. The word lists are English; in other languages
-//! only a question of very few words is taken for one that goes on.
+//! Questions are joined and not rewritten, because a rewrite would cost an extra model call each time. The word lists are English; in other
+//! languages only a question of very few words is treated as a follow-up.
 
 use graph::Message;
 
 use crate::prompt;
 
-/// The question, behind those it goes on from; alone if it stands alone.
+/// The question preceded by those it follows up on; unchanged if it is self-contained.
 pub fn in_full(question: &str, history: &[Message]) -> String {
     let mut asked: Vec<&str> = Vec::new();
     let mut before =
@@ -18,7 +18,7 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     let mut last = question;
     while asked.len() < BEFORE_MAX && leans(last) {
         let Some(earlier) = before.next() else { break };
-        // Asked twice in a row is no context.
+        // A repeated question adds no context.
         if earlier != last {
             asked.push(earlier);
         }
@@ -31,7 +31,7 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     format!("{room} {question}")
 }
 
-/// Whether it asks too little to stand alone.
+/// Whether it is too short or refers back, so that it is not self-contained.
 pub fn leans(question: &str) -> bool {
     let words: Vec<String> = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
     let has_number = words.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
@@ -47,19 +47,19 @@ pub fn leans(question: &str) -> bool {
     opens || points(&POINTERS) || (words.len() <= SHORT_POINTERS_WORDS_MAX && points(&SHORT_POINTERS))
 }
 
-/// How far back a chain of such questions is followed.
+/// Maximum number of earlier questions that are joined.
 const BEFORE_MAX: usize = 3;
 const BEFORE_TOKENS_MAX: usize = 200;
-/// So few words with a question mark ask nothing by themselves; with a number among them, one more.
+/// A question of at most this many words is not self-contained; one more is allowed if it has a number.
 const SHORT_WORDS_MAX: usize = 2;
-/// A longer question says what it is about.
+/// A longer question is treated as self-contained.
 const WORDS_MAX: usize = 12;
 
 const OPENINGS: [&str; 14] =
     ["and", "but", "or", "so", "also", "then", "what about", "how about", "what else", "who else", "where else", "why not", "same for", "instead"];
 const POINTERS: [&str; 16] =
     ["it", "its", "he", "him", "his", "she", "her", "hers", "they", "them", "their", "theirs", "these", "those", "former", "latter"];
-/// In a longer question they seldom point at anything outside of it.
+/// In a longer question these words seldom refer to anything outside it.
 const SHORT_POINTERS: [&str; 7] = ["this", "that", "there", "then", "one", "same", "above"];
 const SHORT_POINTERS_WORDS_MAX: usize = 5;
 

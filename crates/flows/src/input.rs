@@ -1,16 +1,16 @@
-//! What every flow is given, and how much of it a model is shown.
+//! The input of every flow, and how much of it a model is shown.
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
 //! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
-//! recent(&history, turns)                   the last turns (a question and what was said to it), only what people and models said
+//! recent(&history, turns)                   the last turns (a question and its answer), only of users and models
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
 //! ```
 //!
-//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is
-//! not a setting that silently does nothing. `Input<NoSettings>` is for flows that have none. `docs` says that the user named documents;
-//! flows that discover tools find `docs.search` among them anyway.
+//! A flow reads it with `Builder::input(|input: Input<Settings>| State { … })`. Unknown fields are errors, so that a misspelt setting is not silently
+//! ignored. `Input<NoSettings>` is for flows without settings. `docs` means that the user named documents; flows that list tools find `docs.search`
+//! among them anyway.
 
 use graph::Message;
 use schemars::JsonSchema;
@@ -18,56 +18,62 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// A longer question is a document, and belongs into one.
+/// Longer questions are rejected; long text belongs in a document.
 pub const QUESTION_BYTES_MAX: usize = 32 << 10;
 
+/// The input of a flow with settings of type `S`.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Input<S = NoSettings> {
     /// Not empty, without control characters, trimmed.
     #[serde(deserialize_with = "question")]
     pub question: String,
-    /// What was said in the thread before, oldest first.
+    /// Earlier messages of the thread, oldest first.
     #[serde(default)]
     pub history: Vec<Message>,
-    /// Indexes into `history` of answers that hold no findings, such as those about the conversation itself.
+    /// Indexes into `history` of answers without findings, such as those about the conversation itself.
     #[serde(default)]
     pub without_findings: Vec<usize>,
+    /// Profile of the model.
     #[serde(default)]
     pub model: ModelProfile,
-    /// Sentences that nothing supports are removed and not only marked.
+    /// Unsupported sentences are removed instead of only marked.
     #[serde(default)]
     pub strict: bool,
     /// The user named documents to answer from.
     #[serde(default)]
     pub docs: bool,
+    /// What a person must approve.
     #[serde(default)]
     pub approve: Approve,
+    /// The flow's own settings.
     #[serde(default, deserialize_with = "crate::settings::read")]
     pub settings: Option<S>,
 }
 
+/// For flows without settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NoSettings {}
 
-/// A question as an interface has it, from which the input of any flow is made; see [`crate::Descriptor::input_for`].
+/// A question as an interface receives it, from which the input of any flow is made; see [`crate::Descriptor::input_for`].
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
+    /// The question.
     pub text: &'a str,
     pub model: ModelProfile,
     /// There are documents to answer from.
     pub docs: bool,
     /// A person approves the plan.
     pub approve: bool,
-    /// `None` is what the user prefers.
+    /// `None` means the user's preference.
     pub strict: Option<bool>,
     /// In the form that [`crate::Registry::resolve_settings`] makes.
     pub settings: &'a Value,
 }
 
 impl Question<'_> {
-    /// As [`Input`] reads it.
+    /// In the form that [`Input`] parses.
     pub fn input(&self) -> Value {
         let mut input = json!({
             "question": self.text,
@@ -83,17 +89,19 @@ impl Question<'_> {
     }
 }
 
-/// What a flow may know of the model that will be asked.
+/// Properties of the model that the flow will use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelProfile {
     /// A model of a few billion parameters: short prompts, short schemas, little evidence.
     pub is_small: bool,
+    /// Size of its context.
     pub context_tokens: u32,
-    /// The world judges sentences (`evidence::JUDGE`).
+    /// The host provides the verifier (`evidence::JUDGE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_verifier: bool,
-    /// A small model that was trained to say that the passages do not answer. Others are not offered that way out: they take it too often.
+    /// A small model trained to say that the passages do not answer the question. Other small models are not offered this: they use it too
+    /// often.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub can_abstain: bool,
     /// What its tokens cost, where that is known.
@@ -115,7 +123,7 @@ impl Default for ModelProfile {
     }
 }
 
-/// What a person must agree to before it is done.
+/// What a person must approve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approve {
@@ -124,13 +132,14 @@ pub enum Approve {
     Plan,
 }
 
-/// A small model reads slowly on a user's machine and loses its way in more.
+/// A small model on a user's machine reads slowly and is less accurate with more.
 const SMALL_EVIDENCE_TOKENS_MAX: usize = 1_400;
-/// More than this costs more than it says.
+/// More evidence costs more than it adds.
 const EVIDENCE_TOKENS_MAX: usize = 24_000;
 
 impl ModelProfile {
-    /// Tokens of evidence beside `used_tokens` of other prompt and a reply of `reply_tokens`. Our count is a guess, so a tenth stays free.
+    /// Tokens left for evidence beside `used_tokens` of other prompt and a reply of `reply_tokens`. Token counts are estimates, so a tenth
+    /// is kept free.
     pub fn evidence_tokens(&self, used_tokens: usize, reply_tokens: u32) -> usize {
         let context = self.context_tokens as usize;
         let free = context.saturating_sub(context / 10 + used_tokens + reply_tokens as usize);
@@ -148,8 +157,8 @@ impl ModelProfile {
     }
 }
 
-/// The last `turns` turns. A turn begins with what a user said. Roles other than `user` and `assistant` are left out: whoever wrote
-/// the history may not give instructions by it.
+/// The last `turns` turns. A turn begins with a user message. Roles other than `user` and `assistant` are left out, so that a history
+/// cannot inject instructions.
 pub fn recent(history: &[Message], turns: usize) -> Vec<Message> {
     let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
     let starts: Vec<usize> = spoken.iter().enumerate().filter(|(_, message)| message.role == "user").map(|(at, _)| at).collect();
@@ -161,14 +170,15 @@ pub fn recent(history: &[Message], turns: usize) -> Vec<Message> {
     spoken[from..].iter().map(|&message| message.clone()).collect()
 }
 
+/// The last messages of users and models.
 pub fn last_messages(history: &[Message], count: usize) -> Vec<Message> {
     let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
     spoken[spoken.len().saturating_sub(count)..].iter().map(|&message| message.clone()).collect()
 }
 
-/// The newest messages that fit, in their order. A single one that is too long is clipped in its middle.
+/// The newest messages that fit, in their order. A single message that is too long is clipped in its middle.
 pub fn fitted(messages: &[Message], tokens_max: usize) -> Vec<Message> {
-    /// One message may not push out all others.
+    /// One message may use at most this fraction of the budget.
     const SHARE: usize = 2;
     let mut left = tokens_max;
     let mut kept = Vec::new();

@@ -1,13 +1,14 @@
-//! What Baton can do, as graphs: each flow is plain functions over its own state, and says in effects what it needs.
+//! The built-in flows, as graphs: each flow is plain functions over its own state, and requests effects.
 //!
-//! [`auto`] is the front door and picks one of the others; [`direct`] is the shortest way to an answer, [`search`] plans, looks up and writes it with
-//! sources, [`report`] does so for the sections of an outline, [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
-//! ours; [`completion`] stands before a flow for chat clients with tools or forms of their own. Each is a folder with its prompts as files beside it; what they
-//! share is [`descriptor`], [`input`], `approval`, [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two [`sample`]s are small but whole: they plan, fan out, loop, ask a person, call one
-//! another and live with every failure.
+//! [`auto`] is the default and picks one of the others; [`direct`] is the shortest path to an answer, [`search`] plans, looks up and answers with sources,
+//! [`report`] does so for the sections of an outline,
+//! [`chat`] goes by intent, [`reason`] plans and reflects, [`panel`] has critics, [`supervise`] leads a team of agents, of which the [`specialist`]s are
+//! built in; [`completion`] wraps a flow for chat clients with their own tools or schemas. Each is a folder with its prompts as files; shared modules are
+//! [`descriptor`], [`input`], `approval`, [`settings`], [`turn`], [`context`], [`follow_up`], [`prompt`], [`toolbox`], `claims`, [`no_model`] and [`answer`]. The two
+//! [`sample`]s are small but complete: they plan, fan out, loop, ask a person, call each other and handle every failure.
 //!
-//! Deliberately absent: IO, async, clocks, chance. A flow that wants to know something asks for it and folds the reply; a test
-//! looks at `cargo tree` that it stays so.
+//! Not here: IO, async, clocks, randomness. A flow that needs information requests an effect and folds its reply; `lab/tests/walls.rs` checks the
+//! dependencies.
 
 pub mod answer;
 mod approval;
@@ -47,7 +48,7 @@ pub use verify::Verify;
 
 use graph::Graph;
 
-/// Every flow that comes with Baton, in the order in which people are shown them. A new flow is added here.
+/// Every built-in flow, in display order. A new flow is added here.
 pub const BUILT_IN: &[Descriptor] = &[
     auto::FLOW,
     direct::FLOW,
@@ -71,10 +72,10 @@ pub const BUILT_IN: &[Descriptor] = &[
 /// The purpose of model calls whose text is the answer; see [`Descriptor::answer`].
 pub const ANSWER_CALL: &str = "answer";
 
-/// The graphs of every flow that comes with Baton.
+/// The graphs of all built-in flows.
 pub fn all() -> Result<Vec<Graph>, RegistryError> {
     Registry::default().graphs()
 }
 
-/// A script for `world`'s scripted world under which every sample runs from end to end.
+/// A script for the scripted handler under which every sample runs to completion.
 pub const SCRIPT: &str = include_str!("sample/sample.script");

@@ -1,4 +1,4 @@
-//! How a run ends whose model did not answer: as failed, with the cause, and with what was found until then in the note [`FOUND`].
+//! Ends a run whose model did not answer: as failed, with the cause, and with the results so far in the note [`FOUND`].
 //!
 //! ```text
 //! is_down(&failure) -> bool                    the model could not be reached or refused; not: a limit was reached, or its reply was unusable
@@ -11,13 +11,13 @@ use graph::{Failure, FailureKind, Go};
 
 use crate::answer;
 
-/// The note that holds what was found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output.
+/// The note with the results found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output.
 pub const FOUND: &str = "found_before_failure";
 
 const CAUSE: &str = "no model answered";
 const INTRO: &str = "No model wrote an answer. Found until then:";
 
-/// A budget or a time limit that was reached still lets a flow answer with what it has, and so does a reply of a wrong form.
+/// After an exhausted budget, a time limit or a malformed reply, a flow can still answer with what it has.
 pub(crate) fn is_down(failure: &Failure) -> bool {
     match failure.kind {
         FailureKind::Network
@@ -32,7 +32,7 @@ pub(crate) fn is_down(failure: &Failure) -> bool {
     }
 }
 
-/// The passages are listed without a model's words and are not the answer, so nothing is added to the conversation.
+/// The passages are listed without a written answer. They are not the answer, so nothing is added to the conversation.
 pub(crate) fn fail(flow: &str, why: &str, shown: &[Span]) -> Go {
     let go = Go::fail(format!("{CAUSE}: {}", why.trim()));
     if shown.is_empty() {

@@ -1,17 +1,17 @@
-//! Plays a flow against a function, for tests: every effect is answered at once, and an agent that is a flow of ours is played too.
+//! Runs a flow against a function, for tests: every effect is answered at once, and built-in flows called as agents run too.
 
 use graph::{Effect, Event, Failure, FailureKind, Message, Next, Outcome, Reply, Run, Start};
 use serde_json::{Value, json};
 
 pub(crate) struct Played {
     pub(crate) outcome: Outcome,
-    /// Every attempt in order, those of children among them.
+    /// Every attempt in order, including those of children.
     pub(crate) effects: Vec<Effect>,
-    /// The nodes that were entered, of the flow itself.
+    /// The nodes that were entered, without those of children.
     pub(crate) path: Vec<String>,
     pub(crate) notes: Vec<(String, Value)>,
     pub(crate) said: Vec<(String, String)>,
-    /// How long it took, as the replies say, one effect after the other.
+    /// Simulated duration from the replies, one effect after the other.
     pub(crate) took_us: u64,
 }
 
@@ -34,7 +34,7 @@ impl Played {
     }
 }
 
-/// What a verifier says that supports every pair with this probability.
+/// A verifier's reply that supports every pair with this probability.
 pub(crate) fn judged(effect: &Effect, supported: f32) -> Reply {
     let Effect::CallTool(call) = effect else { panic!("{effect:?} is no call of the verifier") };
     let request: evidence::JudgeRequest = serde_json::from_value(call.arguments.clone()).unwrap();
@@ -43,14 +43,14 @@ pub(crate) fn judged(effect: &Effect, supported: f32) -> Reply {
     Reply::ok(json!(evidence::JudgeReply { judgements, weights }))
 }
 
-/// What the world says to an effect that has so many milliseconds. `None` for an agent lets the flow of that name answer.
+/// The reply to an effect with this many milliseconds. `None` for an agent runs the flow of that name.
 pub(crate) type World<'w> = dyn FnMut(&Effect, u64) -> Option<Reply> + 'w;
 
 pub(crate) fn play(flow: &str, input: Value, world: &mut World<'_>) -> Played {
     play_edited(flow, input, None, world)
 }
 
-/// The same, with the state patched on entering a node, as a branch of a run may.
+/// The same, with the state patched on entering a node, as in a branch of a run.
 pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Value)>, world: &mut World<'_>) -> Played {
     let graph = crate::all().unwrap().into_iter().find(|graph| graph.name() == flow).unwrap_or_else(|| panic!("no flow {flow}"));
     let mut run = Run::start(&graph, Start::new(flow, "thread", "run", input)).unwrap();
@@ -131,7 +131,7 @@ pub(crate) fn failed(kind: FailureKind) -> Reply {
     Reply::failed(Failure::new(kind, "no luck"))
 }
 
-/// What a tool that finds passages replies.
+/// A tool's reply with passages.
 pub(crate) fn found(tool: &str, texts: &[(&str, &str)]) -> Reply {
     let passages: Vec<Value> =
         texts.iter().map(|(title, text)| json!({ "title": title, "text": text, "address": format!("https://{title}.example") })).collect();
@@ -140,12 +140,12 @@ pub(crate) fn found(tool: &str, texts: &[(&str, &str)]) -> Reply {
     Reply::ok(json!(evidence::found(tool, evidence::Trust::Untrusted, &text, Some(&data))))
 }
 
-#[allow(clippy::needless_pass_by_value)] // so that a case is written as it is read
+#[allow(clippy::needless_pass_by_value)] // keeps test cases readable
 pub(crate) fn tools(list: Value) -> Reply {
     Reply::ok(json!({ "text": "tools", "data": { "tools": list }, "spans": [] }))
 }
 
-/// A search, a calculator, and something that changes the world.
+/// A search, a calculator, and a tool that changes something.
 pub(crate) fn usual_tools() -> Reply {
     let text =
         |name: &str| json!({ "type": "object", "required": [name], "additionalProperties": false, "properties": { name: { "type": "string" } } });
@@ -156,7 +156,7 @@ pub(crate) fn usual_tools() -> Reply {
     ]))
 }
 
-/// All that a model is told, in one string.
+/// All prompt text of a model call, in one string.
 pub(crate) fn words(effect: &Effect) -> String {
     match effect {
         Effect::CallModel(call) => call.messages.iter().map(|message: &Message| message.content.as_str()).collect::<Vec<_>>().join("\n"),

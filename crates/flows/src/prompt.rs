@@ -1,20 +1,20 @@
-//! Prompts are files, in a long form and a short one for small models; here they become messages, and what models say becomes JSON.
+//! Prompts are files, in a long form and a short one for small models; this module turns them into messages, and replies into JSON.
 //!
 //! ```text
 //! const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
-//! render(PLAN.of(&mind), json!({ "tools": … }))              the text; a field that is not there is a bug and panics, so test every prompt
+//! render(PLAN.of(&profile), json!({ "tools": … }))         the text; a missing field is a bug and panics, so test every prompt
 //! message(role, content) · system(text) · user(text)       a graph::Message
-//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, its cost estimated; .label(…).last() as you like
-//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, out of JSON or out of text with JSON in it, also of a reply that failed its schema
+//! call(purpose, messages, schema, tokens_max) -> Request   3 attempts, DEADLINE_MS, an estimate of its cost; add .label(…).last() as needed
+//! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, from JSON or from text that contains JSON, also if it failed its schema
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
-//! text_of(&value) -> Option<String>                        the reply as text, if it is one and says something
-//! prose(said) -> Option<String>                            what was said instead of JSON, if a person could read it
-//! said_by_person(reply, tokens_max) -> String              what a person answered in their own words
-//! clipped(text, tokens_max) -> String                      start and end of a text too long
+//! text_of(&value) -> Option<String>                        the reply as non-empty text
+//! prose(said) -> Option<String>                            readable text where JSON was expected
+//! said_by_person(reply, tokens_max) -> String              a person's answer as text
+//! clipped(text, tokens_max) -> String                      start and end of a text that is too long
 //! ```
 //!
-//! The question goes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which
-//! answers where there is no model, reads just these.
+//! The question comes last and alone, as a message of role `user`, and evidence as messages of role `evidence` before it: extraction, which answers
+//! without a model, reads exactly these.
 
 use std::sync::LazyLock;
 
@@ -28,13 +28,17 @@ use serde_json::Value;
 
 use crate::input::ModelProfile;
 
+/// A prompt in two sizes.
 #[derive(Clone, Copy, Debug)]
 pub struct Prompt {
+    /// For large models.
     pub long: &'static str,
+    /// For small models.
     pub short: &'static str,
 }
 
 impl Prompt {
+    /// The form for this model.
     pub fn of(&self, profile: &ModelProfile) -> &'static str {
         if profile.is_small { self.short } else { self.long }
     }
@@ -49,30 +53,34 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// The text of a prompt. Values are put in as they are and never read as templates.
+/// Renders a prompt. Values are inserted verbatim and never parsed as templates.
 pub fn render(template: &str, context: impl Serialize) -> String {
     let text = ENVIRONMENT.render_str(template, Serde(context));
     text.expect("a prompt is part of the program, and every one is rendered in a test").trim().to_owned()
 }
 
+/// A message.
 pub fn message(role: &str, content: impl Into<String>) -> Message {
     Message { role: role.to_owned(), content: content.into() }
 }
 
+/// A system message.
 pub fn system(content: impl Into<String>) -> Message {
     message("system", content)
 }
 
+/// A user message.
 pub fn user(content: impl Into<String>) -> Message {
     message("user", content)
 }
 
-/// A model on two cores takes half a minute for a plan; nobody waits longer than this for one reply.
+/// A model on two cores needs half a minute for a plan; this is the limit for one reply.
 pub const DEADLINE_MS: u64 = 180_000;
 const ATTEMPTS_MAX: u32 = 3;
-/// A message's frame.
+/// Overhead of one message.
 const MESSAGE_TOKENS: u64 = 6;
 
+/// A model call with default attempts and deadline.
 pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens_max: u32) -> Request {
     let told = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
     let call = ModelCall { purpose: purpose.to_owned(), messages, schema, tokens_max: Some(tokens_max), ..ModelCall::default() };
@@ -80,13 +88,13 @@ pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens
     Request::from(Effect::CallModel(call)).label(purpose).attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS).estimate(estimate)
 }
 
-/// About how many tokens messages take.
+/// Estimated tokens of messages.
 pub fn tokens_of(messages: &[Message]) -> usize {
     messages.iter().map(|message| evidence::tokens(&message.content) + MESSAGE_TOKENS as usize).sum()
 }
 
-/// The reply as a type of the flow's own; what does not fit is a failure like any other. What the world refused because of its schema is looked
-/// at too: it has been paid for, and a type may need less than the schema asked for.
+/// Parses the reply as a type; what does not fit is a failure. A reply refused because of its schema is parsed too: it has been paid for,
+/// and the type may need less than the schema.
 pub fn read<T: DeserializeOwned>(replies: &Replies<'_>, index: usize) -> Result<T, Failure> {
     let value = match replies.value(index) {
         Ok(value) => value,
@@ -100,7 +108,7 @@ pub fn read<T: DeserializeOwned>(replies: &Replies<'_>, index: usize) -> Result<
     serde_json::from_value(found).map_err(|error| wrong(format!("the reply has not the expected form ({error})")))
 }
 
-/// The object or list of a reply: itself, or in its text, whole, fenced or among words.
+/// The object or list in a reply: the value itself, or in its text, whole, fenced or between other text.
 pub fn json_in(value: &Value) -> Option<Value> {
     match value {
         Value::Object(_) | Value::Array(_) => Some(value.clone()),
@@ -109,7 +117,7 @@ pub fn json_in(value: &Value) -> Option<Value> {
     }
 }
 
-/// Places in a text where JSON may begin that are looked into.
+/// Maximum number of positions in a text where JSON is looked for.
 const STARTS_MAX: usize = 16;
 
 fn json_in_text(text: &str) -> Option<Value> {
@@ -119,7 +127,7 @@ fn json_in_text(text: &str) -> Option<Value> {
     }
     let starts = text.match_indices(['{', '[']).map(|(at, _)| at).take(STARTS_MAX);
     let mut found = starts.filter_map(|at| serde_json::Deserializer::from_str(&text[at..]).into_iter().next()?.ok());
-    // `[1]` in words is a citation, not a reply.
+    // `[1]` in a text is a citation, not JSON.
     found.find(|value: &Value| match value {
         Value::Object(fields) => !fields.is_empty(),
         Value::Array(items) => items.iter().any(|item| item.is_object() || item.is_string()),
@@ -127,11 +135,12 @@ fn json_in_text(text: &str) -> Option<Value> {
     })
 }
 
+/// The reply as non-empty text.
 pub fn text_of(value: &Value) -> Option<String> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// What a model said where JSON was wanted. JSON that says nothing is not for people.
+/// Readable text where JSON was expected. JSON without usable content is not shown to users.
 pub fn prose(said: &str) -> Option<String> {
     let text = said.trim();
     (!text.is_empty() && !text.starts_with(['{', '['])).then(|| text.to_owned())
@@ -149,14 +158,14 @@ pub fn said_by_person(reply: Option<&Value>, tokens_max: usize) -> String {
     answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| clipped(&text, tokens_max))
 }
 
-/// Enough of a reply to see what was wrong with it.
+/// The start of a reply, for an error message.
 pub fn shown(value: &Value) -> String {
     const CHARS_MAX: usize = 200;
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if text.chars().count() > CHARS_MAX { text.chars().take(CHARS_MAX).chain(['…']).collect() } else { text }
 }
 
-/// Start and end of a text that has more tokens than these, and how much is gone between them.
+/// Start and end of a text that exceeds this many tokens, and the size of the part removed.
 pub fn clipped(text: &str, tokens_max: usize) -> String {
     const MARK_TOKENS: usize = 16;
     let tokens = evidence::tokens(text);

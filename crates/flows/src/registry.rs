@@ -1,4 +1,4 @@
-//! The list of flows that a program has, and questions about it.
+//! The list of flows of a program.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -8,7 +8,7 @@ use graph::{Graph, GraphError};
 use crate::descriptor::{Calls, Descriptor, Visibility};
 use crate::settings::Setting;
 
-/// The flows that a program has, in the order in which people are shown them. Cheap to clone.
+/// The flows of a program, in display order. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry(Arc<[Entry]>);
 
@@ -21,11 +21,15 @@ struct Entry {
 /// A flow that is an agent of the team.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Specialist {
+    /// The flow's name.
     pub flow: &'static str,
+    /// Its name in plans.
     pub capability: &'static str,
+    /// Other names.
     pub aliases: &'static [&'static str],
+    /// One line for people.
     pub about: &'static str,
-    /// Where it listens unless somebody names another port.
+    /// Default port.
     pub port: u16,
 }
 
@@ -33,7 +37,7 @@ pub struct Specialist {
 #[derive(Debug)]
 pub enum RegistryError {
     Graph(GraphError),
-    /// Two flows have one name, or the graph has another.
+    /// Two flows have the same name, or the graph has a different one.
     Name {
         flow: &'static str,
     },
@@ -56,7 +60,7 @@ impl fmt::Display for RegistryError {
     }
 }
 
-/// The flows that come with Baton.
+/// The built-in flows.
 impl Default for Registry {
     fn default() -> Self {
         Registry::new(crate::BUILT_IN.iter().copied())
@@ -64,20 +68,23 @@ impl Default for Registry {
 }
 
 impl Registry {
+    /// A registry of these flows.
     pub fn new(flows: impl IntoIterator<Item = Descriptor>) -> Registry {
         Registry(flows.into_iter().map(|flow| Entry { flow, settings: OnceLock::new() }).collect())
     }
 
-    /// The same list with one flow more, at its end.
+    /// The same list with one flow appended.
     #[must_use]
     pub fn with(&self, flow: Descriptor) -> Registry {
         Registry::new(self.iter().copied().chain([flow]))
     }
 
+    /// All flows, in display order.
     pub fn iter(&self) -> impl Iterator<Item = &Descriptor> {
         self.0.iter().map(|entry| &entry.flow)
     }
 
+    /// The flow of this name.
     pub fn get(&self, name: &str) -> Option<&Descriptor> {
         self.iter().find(|flow| flow.name == name)
     }
@@ -89,7 +96,7 @@ impl Registry {
         names
     }
 
-    /// The graphs of all flows, checked against what the descriptors say of them.
+    /// The graphs of all flows, checked against their descriptors.
     pub fn graphs(&self) -> Result<Vec<Graph>, RegistryError> {
         let mut graphs: Vec<Graph> = Vec::new();
         for flow in self.iter() {
@@ -122,7 +129,7 @@ impl Registry {
         self.iter().filter(|flow| flow.routing.is_none() && !flow.phrases.is_empty())
     }
 
-    /// The flow that answers where none is named: the router, or else the first one that people choose.
+    /// The flow used if none is named: the router, or else the first listed one.
     pub fn default_flow(&self) -> Option<&Descriptor> {
         self.router().or_else(|| self.iter().find(|flow| flow.visibility == Visibility::Listed))
     }
@@ -147,7 +154,7 @@ impl Registry {
         self.iter().filter_map(specialist).collect()
     }
 
-    /// The agent that goes by this name or capability, however it is spelled: `DocumentCreator`, `document_creator`, `create_document`.
+    /// The agent with this name or capability, in any spelling: `DocumentCreator`, `document_creator`, `create_document`.
     pub fn specialist(&self, name: &str) -> Option<Specialist> {
         self.specialists().into_iter().find(|one| one.is_named(name))
     }
@@ -182,7 +189,7 @@ impl fmt::Debug for Registry {
 }
 
 impl Specialist {
-    /// Whether this is one of its names, however it is spelled.
+    /// Whether this is one of its names, in any spelling.
     pub fn is_named(&self, name: &str) -> bool {
         let plain = |name: &str| name.chars().filter(|c| c.is_alphanumeric()).collect::<String>().to_lowercase();
         let wanted = plain(name);
@@ -212,7 +219,7 @@ mod tests {
             let passes_on = registry.get(graph.name()).is_some_and(|flow| matches!(flow.calls, Calls::Routed | Calls::Given));
             assert_eq!(graph.delegates(), passes_on, "{}", graph.name());
         }
-        // The classifier was trained on these; another order or name would need other weights.
+        // The classifier was trained on these; another order or name needs new weights.
         assert_eq!(registry.routed().map(|flow| flow.name).collect::<Vec<_>>(), crate::auto::classify::FLOWS);
     }
 

@@ -31,13 +31,17 @@ use serde_json::{Map, Number, Value, json};
 pub struct Setting {
     /// With the names of the flows it goes through, if it is not the flow's own: `supervise.mailer.me`.
     pub name: String,
+    /// Its type.
     pub kind: Kind,
-    /// What it is if nobody sets it; `null` if it is not set at all then.
+    /// Its value if it is not set; `null` if it has none then.
     pub default: Value,
+    /// Lower bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub minimum: Option<Number>,
+    /// Upper bound.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maximum: Option<Number>,
+    /// Accepted values of a choice.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
     /// One line.
@@ -47,6 +51,7 @@ pub struct Setting {
     is_optional: bool,
 }
 
+/// Types of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -61,7 +66,7 @@ pub enum Kind {
     List,
 }
 
-/// Why settings were not taken.
+/// Why settings were rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
     NoFlow {
@@ -82,7 +87,7 @@ pub enum SettingError {
         value: String,
         expected: String,
     },
-    /// Several flows have the setting, and not all take the value.
+    /// Several flows have the setting, and not all accept the value.
     NotForAll {
         key: String,
         value: String,
@@ -136,7 +141,7 @@ pub fn overlay(base: &mut Value, over: Value) {
     }
 }
 
-/// Reads a flow's own settings out of its input and holds them to their bounds, whoever started the run.
+/// Parses a flow's own settings from its input and checks their bounds, whoever started the run.
 pub(crate) fn read<'de, D: Deserializer<'de>, S: DeserializeOwned + JsonSchema>(deserializer: D) -> Result<Option<S>, D::Error> {
     let Some(value) = Option::<Value>::deserialize(deserializer)? else { return Ok(None) };
     let wrong = settings_of::<S>().into_iter().find_map(|setting| {
@@ -150,7 +155,7 @@ pub(crate) fn read<'de, D: Deserializer<'de>, S: DeserializeOwned + JsonSchema>(
 }
 
 impl Setting {
-    /// Where it stands in a flow's settings.
+    /// Its position in a flow's settings.
     fn pointer(&self) -> String {
         let mut parts: Vec<&str> = self.name.split('.').collect();
         let last = parts.pop().unwrap_or_default();
@@ -164,7 +169,7 @@ impl Setting {
         place[last] = value;
     }
 
-    /// A text as this kind of value. What is none stays a text, which [`Setting::accept`] refuses.
+    /// A text parsed as this kind of value. Text that does not parse stays text, which [`Setting::accept`] rejects.
     fn read(&self, text: &str) -> Value {
         let as_text = || Value::String(text.to_owned());
         match self.kind {
@@ -203,7 +208,7 @@ impl Setting {
         }
     }
 
-    /// What it takes, in words: `a whole number from 1 to 10`.
+    /// The accepted values, in words: `a whole number from 1 to 10`.
     pub fn expected(&self) -> String {
         let kind = match self.kind {
             Kind::Integer => "a whole number",
@@ -259,6 +264,7 @@ pub struct SettingsType {
 }
 
 impl SettingsType {
+    /// The type `S`.
     pub const fn of<S: JsonSchema + Default + Serialize + DeserializeOwned>() -> SettingsType {
         SettingsType {
             list: settings_of::<S>,
@@ -272,7 +278,7 @@ impl SettingsType {
         (self.list)()
     }
 
-    /// All fields of the struct, as it is by default and as it is read from `{}`.
+    /// All fields of the struct, from its default and as parsed from `{}`.
     #[cfg(test)]
     fn fields(&self) -> [Value; 2] {
         (self.fields)()
@@ -306,7 +312,7 @@ fn flatten<'v>(fields: &'v Map<String, Value>, before: &str, into: &mut Vec<(Str
 
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// A value in a message; it may be anything that somebody sent.
+/// A value in an error message; it may be arbitrary input.
 fn shown(value: &Value) -> String {
     clipped(&value.to_string())
 }
@@ -318,7 +324,7 @@ fn clipped(text: &str) -> String {
     }
 }
 
-/// The known name that is most like what was written, if one is.
+/// The known name most similar to the given one, if similar enough.
 fn nearest<'k>(written: &str, known: &'k [String]) -> Option<&'k str> {
     const LIKENESS_MIN: f64 = 0.7;
     let likeness = |name: &str| {

@@ -1,12 +1,12 @@
-//! The state that the agents of a team hand to one another, `messages`, `next` and `context`, and the contract by which one says that it is done.
+//! The state that the agents of a team pass to each other, `messages`, `next` and `context`, and the contract by which one reports completion.
 //!
 //! ```text
-//! Visit<S>                                    what an agent is given: a state, or just a question; S: its own settings
-//!   .asked() -> String                        what the people in it last said
-//! Turn { role, content, … }                   one message; what it had on its way here stays with it
+//! Visit<S>                                    the input of an agent: a state, or just a question; S: its own settings
+//!   .asked() -> String                        the last message of a person
+//! Turn { role, content, … }                   one message; unknown fields are kept
 //! Turn::contract(by, capability, data)        pure JSON: {"completed_capability", "data"}
-//! Turn::given_up(by, capability, why)         {"failed_capability", "reason"}: trying again will not help
-//! signal(text) -> Signal                      what a text says about being done; prose around the JSON does no harm
+//! Turn::given_up(by, capability, why)         {"failed_capability", "reason"}: a retry will not help
+//! signal(text) -> Signal                      the completion state in a text; prose around the JSON is ignored
 //! ```
 
 use graph::{Context, Message};
@@ -21,54 +21,61 @@ use crate::input::{Approve, ModelProfile, QUESTION_BYTES_MAX};
 /// One message of a team's conversation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
-    /// `user`, `assistant`, `system`, `tool`; what others call it is turned into these at the border.
+    /// `user`, `assistant`, `system`, `tool`; other names are converted at the boundary.
     pub role: String,
+    /// Its text.
     pub content: String,
-    /// Whatever else it has. It is passed on and not read.
+    /// Further fields, passed on unread.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
 impl Turn {
+    /// A message of this role.
     pub fn new(role: &str, content: impl Into<String>) -> Turn {
         Turn { role: role.to_owned(), content: content.into(), rest: Map::new() }
     }
 
+    /// A message of an agent.
     pub fn by(agent: &str, content: impl Into<String>) -> Turn {
         let mut turn = Turn::new("assistant", content);
         turn.rest.insert("name".into(), json!(agent));
         turn
     }
 
+    /// The completion message of an agent.
     pub fn contract(agent: &str, capability: &str, data: &Value) -> Turn {
         Turn::by(agent, json!({ "completed_capability": capability, "data": data }).to_string())
     }
 
+    /// The failure message of an agent.
     pub fn given_up(agent: &str, capability: &str, why: &str) -> Turn {
         Turn::by(agent, json!({ "failed_capability": capability, "reason": why }).to_string())
     }
 
+    /// Whether a person wrote it.
     pub fn is_a_persons(&self) -> bool {
         self.role == "user"
     }
 }
 
-/// What the words of an agent say about its errand. Nothing else of them is looked at.
+/// The completion state in an agent's message. Nothing else of the message is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
     Completed(String),
-    /// It says itself that another try would not help.
+    /// The agent reports that a retry would not help.
     GivenUp {
         capability: String,
         reason: String,
     },
-    /// Talk.
+    /// Plain text.
     None,
 }
 
-/// Places in a text where JSON may begin that are looked into.
+/// Maximum number of positions in a text where JSON is looked for.
 const STARTS_MAX: usize = 64;
 
+/// The completion state in a text.
 pub fn signal(text: &str) -> Signal {
     objects(text).iter().map(of_object).find(|signal| *signal != Signal::None).unwrap_or(Signal::None)
 }
@@ -88,7 +95,7 @@ fn of_object(object: &Map<String, Value>) -> Signal {
     }
 }
 
-/// The outermost JSON objects of a text. What lies inside one is its data, and no signal.
+/// The outermost JSON objects of a text. Nested objects are data, not signals.
 fn objects(text: &str) -> Vec<Map<String, Value>> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -106,13 +113,16 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
     found
 }
 
-/// What an agent of a team is given.
+/// Input of a team's agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Given<S>", bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Visit<S> {
+    /// The conversation.
     pub messages: Vec<Turn>,
+    /// Data that agents share.
     pub context: Map<String, Value>,
     pub model: ModelProfile,
+    /// Unsupported sentences are removed.
     pub strict: bool,
     pub approve: Approve,
     pub settings: Option<S>,
@@ -124,12 +134,12 @@ impl<S> Visit<S> {
     }
 }
 
-/// What people last said.
+/// The last message of a person.
 pub fn asked(messages: &[Turn]) -> String {
     messages.iter().rev().find(|turn| turn.is_a_persons()).map(|turn| turn.content.clone()).unwrap_or_default()
 }
 
-/// As it comes: a state, or what every other flow is given.
+/// The input before conversion: a state, or the input of any other flow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
 struct Given<S> {
@@ -170,7 +180,7 @@ impl<S> TryFrom<Given<S>> for Visit<S> {
             turn.content = evidence::visible(&turn.content);
         }
         match asked(&messages).trim() {
-            "" => Err("nobody says what is to be done: give a question, or a message of a person".to_owned()),
+            "" => Err("there is no task: give a question, or a message of a person".to_owned()),
             asked if asked.len() > QUESTION_BYTES_MAX => {
                 Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", asked.len()))
             }
@@ -179,12 +189,12 @@ impl<S> TryFrom<Given<S>> for Visit<S> {
     }
 }
 
-/// Whoever brings messages brings all of the conversation.
+/// A caller that sends messages sends the whole conversation.
 pub fn recall(turns: usize) -> impl Fn(&mut Value, &Context) -> bool + Send + Sync + 'static {
     move |input, before| input.get("messages").is_none() && context::fill(input, before, 2 * turns)
 }
 
-/// What an agent answers: the whole state, and its last words for those who asked a question.
+/// Output of an agent: the whole state, and its last message for callers that sent a question.
 pub fn state(messages: &[Turn], next: &str, context: &Map<String, Value>, flow: &str, answer: &str) -> Map<String, Value> {
     let mut output = Map::new();
     output.insert("messages".into(), json!(messages));
@@ -230,8 +240,8 @@ mod tests {
         let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
         assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));
         for (wrong, why) in [
-            (json!({}), "nobody says"),
-            (json!({ "messages": [{ "role": "assistant", "content": "x" }] }), "nobody says"),
+            (json!({}), "there is no task"),
+            (json!({ "messages": [{ "role": "assistant", "content": "x" }] }), "there is no task"),
             (json!({ "question": "x".repeat(40_000) }), "question_bytes_max"),
             (json!({ "question": "x", "tone": 1 }), "unknown field"),
         ] {

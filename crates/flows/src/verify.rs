@@ -1,4 +1,4 @@
-//! Whether passages support what was said: the check of every flow, as effects, so that a replay decides as the run did.
+//! Checks whether passages support an answer. The check is made of effects, so that a replay decides as the run did.
 //!
 //! ```text
 //!   text, passages ── Stage::Verifier ──▶ evidence.judge: each sentence with the passages that may support it, in one call
@@ -6,8 +6,9 @@
 //!                  ── Stage::Done ──────▶ Judged, for `evidence::Options::judged`
 //! ```
 //!
-//! [`Check`] is the check of any text; a panel's critics use it. [`Unchecked`] is a check of what becomes an answer. A flow has one node for it that leads
-//! to itself until nothing is left to ask. A verifier or a model that fails leaves the decision to whoever decided before it, and the run notes why.
+//! [`Check`] checks any text; a panel's critics use it. [`Unchecked`] checks a text that becomes an answer. A flow has one node for it that
+//! leads to itself until the check is done. If the verifier or the model fails, the result of the previous stage stands, and a note records
+//! why.
 
 use evidence::{JUDGE, JudgeReply, JudgeRequest, Judged, ModelDecision, ModelWord, Questions, Span, Spans};
 use graph::{Ask, Failure, FailureKind, Replies, Request};
@@ -20,11 +21,11 @@ use crate::claims::DraftAnswer;
 use crate::input::ModelProfile;
 use crate::prompt;
 
-/// The setting `verify` of every flow that checks what it says.
+/// The setting `verify` of every flow that checks its answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verify {
-    /// Rules and the verifier of this binary.
+    /// Rules and the built-in verifier.
     #[default]
     Fast,
     /// The same, and the configured model, if it is a large one, for what stays uncertain.
@@ -33,7 +34,7 @@ pub enum Verify {
     Rules,
 }
 
-/// How a flow has its words checked.
+/// How a flow checks its text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Means<'m> {
     pub(crate) verify: Verify,
@@ -53,18 +54,18 @@ impl Means<'_> {
 const DEADLINE_MS: u64 = 20_000;
 const MODEL_DEADLINE_MS: u64 = 2 * 60 * 1_000;
 const PROMPT: &str = include_str!("verify.md");
-/// Sentences that a model is asked about at once; the others stay as the verifier left them.
+/// Sentences in one call of a model; the others keep the verifier's result.
 const STATEMENTS_MAX: usize = 32;
 const TOKENS_PER_STATEMENT: u32 = 40;
 
-/// One text and what is known of its support so far.
+/// A text and the state of its check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Check {
     pub(crate) text: String,
     stage: Stage,
     #[serde(default)]
     reply: Option<JudgeReply>,
-    /// Sentences the model is asked about, and then what it said of them.
+    /// The sentences in question, and then the model's decision.
     #[serde(default)]
     uncertain: Vec<String>,
     #[serde(default)]
@@ -99,7 +100,7 @@ impl Check {
         self.stage == Stage::Done
     }
 
-    /// What is to be asked next; nothing once it is done.
+    /// The next request; `None` once it is done.
     pub(crate) fn request(&self, spans: &[Span], means: Means<'_>) -> Option<Request> {
         match self.stage {
             Stage::Verifier => {
@@ -158,7 +159,7 @@ impl Check {
         Ok(())
     }
 
-    /// The passages that fit beside the statements, and the messages about them.
+    /// The passages that fit beside the statements, and the messages with them.
     fn model_messages(&self, spans: &[Span], means: Means<'_>) -> (Vec<graph::Message>, Vec<Span>) {
         let statements: Vec<String> = self.uncertain.iter().enumerate().map(|(at, text)| format!("{}. {text}", at + 1)).collect();
         let statements = prompt::user(statements.join("\n"));
@@ -223,14 +224,14 @@ impl Check {
     }
 }
 
-/// The number that a shown span, or the part of it that was shown, has among all.
+/// The number of a shown span, or of the span it is a part of.
 fn number_of(shown: &Span, spans: &[Span]) -> Option<usize> {
     let is_it =
         |span: &Span| span.title == shown.title && span.address == shown.address && span.place == shown.place && span.text.contains(&shown.text);
     spans.iter().position(|span| answer::is_same(span, shown)).or_else(|| spans.iter().position(is_it)).map(|at| at + 1)
 }
 
-/// What was said, until it is checked; then an answer.
+/// A text until it is checked; then an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unchecked {
     said: DraftAnswer,
@@ -257,7 +258,7 @@ impl Unchecked {
         self.check.take(&self.shown, means, replies.value(0));
     }
 
-    /// The answer, and why it was checked by less than was wanted, if so.
+    /// The answer, and why the check was reduced, if it was.
     pub(crate) fn finish(self) -> (Answer, Option<String>) {
         let judged = self.check.judged(&self.shown);
         (answer::finish_judged(self.said, &self.shown, self.is_strict, judged.as_ref()), self.check.failure)

@@ -1,11 +1,11 @@
-//! Documents are cut into passages: as long as a vector can hold, never across a heading, never in the middle of a word.
+//! Splits documents into passages: as long as a vector can represent, never across a heading, never inside a word.
 
 use crate::passage::{Location, Passage};
 use crate::read::{Block, Document};
 
-/// Blocks under one heading are put together up to this. About 200 tokens, of the 256 the model sees.
+/// Blocks under one heading are merged up to this size: about 200 of the 256 tokens that the model reads.
 const PASSAGE_BYTES: usize = 900;
-/// A single block may be this long before it is cut.
+/// A single block may be this long before it is split.
 const PASSAGE_BYTES_MAX: usize = 1400;
 
 pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> {
@@ -33,7 +33,7 @@ pub(crate) fn passages(document: Document, passages_max: usize) -> Vec<Passage> 
     passages
 }
 
-/// Where two blocks stand together; nothing if they may not.
+/// The location of two merged blocks; `None` if they may not be merged.
 fn joined(a: Option<Location>, b: Option<Location>) -> Option<Option<Location>> {
     match (a, b) {
         (Some(Location::Lines(from, _)), Some(Location::Lines(_, to))) => Some(Some(Location::Lines(from, to))),
@@ -44,12 +44,12 @@ fn joined(a: Option<Location>, b: Option<Location>) -> Option<Option<Location>> 
     }
 }
 
-/// A block that is too long, in pieces that know their lines.
+/// Splits a block that is too long, keeping line numbers.
 fn cut(block: Block) -> Vec<Block> {
     if block.text.len() <= PASSAGE_BYTES_MAX {
         return vec![block];
     }
-    // Lines of the text are lines of the file only where nothing was put together.
+    // Lines of the text are lines of the file only if nothing was merged.
     let first_line = match block.place {
         Some(Location::Lines(from, to)) if block.text.lines().count() as u32 == to + 1 - from => Some(from),
         _ => None,
@@ -78,7 +78,7 @@ fn cut(block: Block) -> Vec<Block> {
     pieces
 }
 
-/// A long line in pieces: after a sentence if one ends, else between words, else anywhere.
+/// Splits a long line: after a sentence, otherwise between words, otherwise anywhere.
 fn sentences(line: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = line;

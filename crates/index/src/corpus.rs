@@ -1,10 +1,10 @@
-//! Passages that can be searched: full text, vectors and links over one folder on disk.
+//! Searchable passages: full text, vectors and links over one folder on disk.
 //!
 //! ```text
 //!   question ─┬─ full text ──┐
-//!             ├─ vectors ────┼─ fuse ─ best five ─ whom they name ─┐
-//!             └─ titles in it┘                                     │
-//!               the same lists, and the named as one more ─── fuse ┴─> passages
+//!             ├─ vectors ────┼─ fuse ─ best five ─ passages they name ─┐
+//!             └─ titles in it┘                                         │
+//!               the same lists, and the named ones as one more ── fuse ┴─> passages
 //! ```
 
 use std::collections::HashMap;
@@ -20,16 +20,16 @@ use crate::links::{Links, Sampled};
 use crate::passage::Passage;
 use crate::vectors::{self, Filler, Key, Model, Progress, VectorCache};
 
-/// How deep each list is read.
+/// Number of entries read from each list.
 const DEPTH: usize = 100;
-/// Whose names are followed.
+/// Number of top passages whose links are followed.
 const HOP_FROM: usize = 5;
 const HOPS_MAX: usize = 30;
-/// Titles named in the question itself.
+/// Maximum number of titles matched in the question itself.
 const SEEDS_MAX: usize = 10;
-/// Vectors and full text are equals; links can be as much, where they have proved themselves.
+/// Vectors and full text have equal weight; links have up to the same, where they proved useful.
 const LINK_WEIGHT: f32 = 1.0;
-/// A passage found by its name was found on purpose, or was a coincidence.
+/// A passage found by its title is either intended or a coincidence.
 const SEED_WEIGHT: f32 = 0.5;
 const QUESTION_BYTES_MAX: usize = 8 << 10;
 const NO_SLOT: u32 = u32::MAX;
@@ -42,11 +42,11 @@ pub struct Corpus {
     model: Model,
     filler: Filler,
     now: RwLock<Arc<Now>>,
-    /// One change at a time within this process; between processes tantivy's lock does it.
+    /// Serializes changes within this process; tantivy's lock does so between processes.
     changing: Mutex<()>,
 }
 
-/// What was found, the best first, and by which lists.
+/// Results, best first, and the lists that contributed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     pub hits: Vec<Hit>,
@@ -63,7 +63,7 @@ pub struct Hit {
     pub score: f32,
 }
 
-/// A list that took part.
+/// A list that contributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
     pub name: &'static str,
@@ -71,14 +71,14 @@ pub struct Used {
     pub found: usize,
 }
 
-/// Changes not yet seen by anybody.
+/// Uncommitted changes.
 pub struct Change<'a> {
     corpus: &'a Corpus,
     writer: Writer,
     _alone: std::sync::MutexGuard<'a, ()>,
 }
 
-/// Makes a folder and those above it that are missing, for this account only: an index repeats what the documents say.
+/// Creates a folder and missing parents for this account only: an index contains the documents' text.
 pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -88,7 +88,7 @@ pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
 }
 
 impl Corpus {
-    /// Opens or makes what is kept in this folder. What cannot be read is begun anew: all of it can be had again.
+    /// Opens or creates the index in this folder. An unreadable one is created again: everything in it can be recomputed.
     pub fn open(folder: &Path, model: &Model) -> Result<Self, Error> {
         let text = folder.join("text");
         let make = |folder: &Path| make_private(folder).map_err(|error| Error::folder(folder, &error));
@@ -106,7 +106,7 @@ impl Corpus {
         let (now, full_text) = match opened(&text) {
             Ok(opened) => opened,
             Err(error) => {
-                tracing::warn!(%error, "the index in {} is begun anew", folder.display());
+                tracing::warn!(%error, "the index in {} is created again", folder.display());
                 std::fs::remove_dir_all(&text).map_err(|error| Error::folder(&text, &error))?;
                 make(&text)?;
                 opened(&text)?
@@ -126,7 +126,7 @@ impl Corpus {
         self.now().rows.len()
     }
 
-    /// How far links are believed here, from 0 to 1.
+    /// The weight of links here, from 0 to 1.
     pub fn links_worth(&self) -> f32 {
         self.now().links.worth
     }
@@ -135,24 +135,24 @@ impl Corpus {
         self.filler.progress()
     }
 
-    /// Until the vectors are there or will not come, or this long.
+    /// Blocks until the vectors are complete or have failed, or until the limit.
     pub fn wait(&self, limit: Duration) -> Progress {
         self.filler.wait(limit)
     }
 
-    /// Never waits for passages' vectors: those that are there take part. The first question may wait for the weights.
+    /// Never waits for passages' vectors: existing ones are used. The first question may wait for the weights.
     pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
         self.search_among(question, size, None)
     }
 
-    /// The same among the files that `may_see` accepts. Others are left out of every list before it is cut, so they cannot take anybody's place.
+    /// The same among the files that `may_see` accepts. Other files are excluded before any list is cut, so they displace nothing.
     pub fn search_among(&self, question: &str, size: usize, may_see: Option<&dyn Fn(&str) -> bool>) -> Result<Answer, Error> {
         let question = cut(question);
         let now = self.now();
         let visible = may_see.map(|may_see| Arc::new(now.visible(may_see)));
         let is_visible = |row: u32| visible.as_ref().is_none_or(|visible| visible.get(row as usize).copied().unwrap_or(false));
         let search = || now.state.search(question, DEPTH, visible.as_ref());
-        // Each takes several milliseconds, on a core of its own.
+        // Each takes several milliseconds and runs on its own core.
         let (found, vector) = match now.has_vectors() {
             true => self.model.ask_beside(question, search),
             false => (search(), None),
@@ -162,7 +162,7 @@ impl Corpus {
             let rows: Vec<u32> = now.rows.iter().copied().filter(|row| is_visible(*row)).collect();
             let slots = rows.iter().filter_map(|row| Some((*row, now.slot(*row)?)));
             let scores = self.shelf.scores(&vector, slots);
-            // Half a list would push down the other half; it counts as far as it goes.
+            // An incomplete list would penalize the rest, so its weight is its share.
             let weight = scores.len() as f32 / rows.len().max(1) as f32;
             lists.push(List { name: "vectors", weight, rows: fuse::best(scores, DEPTH) });
         }
@@ -177,7 +177,7 @@ impl Corpus {
         Ok(Answer { hits, lists })
     }
 
-    /// Adds what the question names, and what the best so far name.
+    /// Adds passages named in the question, and those named by the best results so far.
     fn hop(&self, now: &Now, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
         let worth = now.links.worth;
         if worth <= 0.0 {
@@ -196,7 +196,7 @@ impl Corpus {
         let mut named: HashMap<u32, f32> = HashMap::new();
         for (place, (row, _)) in so_far.iter().take(HOP_FROM).enumerate() {
             let Kept { file, passage, .. } = now.state.kept(*row)?;
-            // A name that many have means each of them less.
+            // A name shared by many passages counts less for each.
             let by_name = now.links.named(&passage.text).into_iter().map(|named| (named.row, 1.0 / (named.namesakes as f32).sqrt()));
             let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
             let mut seen = Vec::new();
@@ -207,7 +207,7 @@ impl Corpus {
                 }
             }
         }
-        // Who names it, and how well it fits by itself.
+        // Which passages name it, and its own score.
         let scored = named.into_iter().map(|(row, by)| (row, by + scores.get(&row).copied().unwrap_or_default()));
         lists.push(List { name: "links", weight: LINK_WEIGHT * worth, rows: fuse::best(scored.collect(), HOPS_MAX) });
         Ok(())
@@ -223,7 +223,7 @@ impl Change<'_> {
         self.writer.remove(file);
     }
 
-    /// In place of whatever this file had. The time is when it was last changed, in seconds since 1970.
+    /// Replaces the content of this file. The time is its last change, in seconds since 1970.
     pub fn replace(&mut self, file: &str, at: Option<i64>, passages: Vec<Passage>) -> Result<(), Error> {
         self.writer.remove(file);
         for passage in passages {
@@ -232,7 +232,7 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Durable and searchable when this returns; vectors follow.
+    /// Durable and searchable when this returns; vectors follow later.
     pub fn commit(self) -> Result<(), Error> {
         self.writer.commit()?;
         let now = Arc::new(Now::read(&self.corpus.full_text, &self.corpus.shelf)?);
@@ -242,16 +242,16 @@ impl Change<'_> {
     }
 }
 
-/// One state of the index with what is kept in memory about it.
+/// One state of the index with its in-memory data.
 struct Now {
     state: State,
-    /// Those that are not deleted.
+    /// Rows that are not deleted.
     rows: Vec<u32>,
     keys: HashMap<u32, Key>,
-    /// Where each row's vector is, filled in as they come.
+    /// The vector slot of each row, filled in over time.
     slots: Vec<AtomicU32>,
     links: Links,
-    /// The files, and of each row its file as a position among them.
+    /// The files, and for each row the index of its file.
     files: Vec<String>,
     file_of: Vec<u32>,
 }
@@ -296,7 +296,7 @@ impl Now {
         Ok(now)
     }
 
-    /// For each row whether its file is one that `may_see` accepts.
+    /// For each row whether `may_see` accepts its file.
     fn visible(&self, may_see: &dyn Fn(&str) -> bool) -> Vec<bool> {
         let files: Vec<bool> = self.files.iter().map(|file| may_see(file)).collect();
         self.file_of.iter().map(|file| files.get(*file as usize).copied().unwrap_or(false)).collect()

@@ -1,8 +1,8 @@
-//! Folders as they are on disk, kept up to date: only what changed is read again.
+//! Indexes folders and keeps the index up to date: only changed files are read again.
 //!
-//! A manifest beside the index says what each file was when it was read: size, time, hash. It is written after the index, so that
-//! whatever happens in between is done again and never lost. Hidden files and what `.gitignore` names are not looked at, links are
-//! not followed, and every other file that is left out is reported with the reason.
+//! A manifest beside the index has size, time and hash of each file. It is written after the index, so that an interruption repeats work
+//! but loses nothing. Hidden files and those in `.gitignore` are skipped, links are not followed, and every other skipped file is reported
+//! with the reason.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,9 +26,9 @@ use crate::unused::InUse;
 use crate::vectors::{Model, Progress};
 use crate::{Error, chunk};
 
-/// Another way of reading or cutting: everything is read again.
+/// Changed when reading or splitting changes: everything is read again.
 const VERSION: u32 = 1;
-/// Passages written between commits, so that a large folder that is interrupted has not been read in vain.
+/// Passages between commits, so that an interrupted large folder keeps its progress.
 const COMMIT_PASSAGES: usize = 50_000;
 
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Limits {
     pub files_max: usize,
     pub file_bytes_max: u64,
     pub file_passages_max: usize,
-    /// For one file; small text files are not timed.
+    /// For one file; small text files have no time limit.
     pub file_time_max: Duration,
     /// Of an excerpt.
     pub excerpt_bytes_max: usize,
@@ -60,13 +60,13 @@ pub struct Folders {
     corpus: Corpus,
     manifest: Mutex<Manifest>,
     limits: Limits,
-    /// The root whose files each belong to one user, if there is one.
+    /// The root in which each file belongs to one user, if there is one.
     owned: Option<OwnedFolder>,
     reader: Arc<dyn Reader>,
     _in_use: InUse,
 }
 
-/// What a look at the folders came to.
+/// Result of a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
     pub files: usize,
@@ -78,7 +78,7 @@ pub struct Report {
     pub skipped: BTreeMap<String, Skipped>,
 }
 
-/// How far it is.
+/// Progress of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
     Looking { files: usize },
@@ -86,20 +86,20 @@ pub enum Step<'a> {
     Writing,
 }
 
-/// A piece of one file.
+/// A part of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excerpt {
     pub file: String,
     pub text: String,
     pub place: Location,
-    /// How many lines, pages or paragraphs there are.
+    /// Number of lines, pages or paragraphs.
     pub total: u32,
     pub at: Option<i64>,
     pub is_cut: bool,
 }
 
 impl Folders {
-    /// Searchable as the folders, or single files, were when last looked at; `refresh` looks again. The index is kept in `home`.
+    /// Opens the index of these folders or files as of the last refresh. The index is stored in `home`.
     pub fn open(roots: &[PathBuf], home: &Path, model: &Model, limits: Limits) -> Result<Self, Error> {
         let mut real = Vec::new();
         for root in roots {
@@ -114,7 +114,7 @@ impl Folders {
         let in_use = InUse::mark(&home).map_err(|error| Error::folder(&home, &error))?;
         let manifest = Manifest::read(&home);
         if manifest.version != VERSION {
-            // Readers without a manifest would disagree with an index of another version.
+            // Without a manifest, the index may be of another version.
             let _ = fs::remove_dir_all(home.join("text"));
         }
         let corpus = Corpus::open(&home, model)?;
@@ -131,20 +131,20 @@ impl Folders {
         })
     }
 
-    /// Files below this folder are found and read by their owner alone.
+    /// Files below this folder are visible to their owner only.
     #[must_use]
     pub fn with_owned(mut self, owned: OwnedFolder) -> Self {
         self.owned = Some(owned);
         self
     }
 
-    /// Files that others wrote are parsed by `reader`, not in this process.
+    /// Untrusted files are parsed by `reader`, not in this process.
     #[must_use]
     pub fn with_reader(self, reader: Arc<dyn Reader>) -> Self {
         Folders { reader, ..self }
     }
 
-    /// Reads what changed. When this returns, all of it is found by full text; vectors follow.
+    /// Reads changed files. When this returns, all of them are in full text; vectors follow later.
     pub fn refresh(&self, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
         let mut report = Report::default();
         let seen = self.look(&mut report, tell);
@@ -154,7 +154,7 @@ impl Folders {
         report.unchanged = seen.len() - stale.len();
         if !gone.is_empty() || !stale.is_empty() {
             let mut change = self.corpus.change()?;
-            // Only one process has the right to change the index, so what this says was left by one that ended.
+            // Only one process may change the index, so this record was left by one that ended.
             let mut log = ReadingLog::open(&self.home);
             for file in &gone {
                 change.remove(file);
@@ -200,7 +200,7 @@ impl Folders {
         Ok(report)
     }
 
-    /// Searches the files that belong to nobody.
+    /// Searches the files without an owner.
     pub fn search(&self, question: &str, size: usize) -> Result<Answer, Error> {
         self.search_for(None, question, size)
     }
@@ -213,12 +213,12 @@ impl Folders {
         }
     }
 
-    /// Reads a file that belongs to nobody; see [`Folders::read_for`].
+    /// Reads a file without an owner; see [`Folders::read_for`].
     pub fn read(&self, file: &str, from: Option<u32>, to: Option<u32>) -> Result<Excerpt, Error> {
         self.read_for(None, file, from, to)
     }
 
-    /// Lines (pages of a PDF, paragraphs of a DOCX) of an indexed file that a user may see, counted from one, both ends included.
+    /// Lines (pages of a PDF, paragraphs of a DOCX) of an indexed file that a user may see, counted from one, inclusive.
     pub fn read_for(&self, user: Option<&str>, file: &str, from: Option<u32>, to: Option<u32>) -> Result<Excerpt, Error> {
         let path = self.find(user, file)?;
         let name = path.to_string_lossy().into_owned();
@@ -264,7 +264,7 @@ impl Folders {
         (self.manifest().files.values().filter(|entry| entry.skipped.is_none()).count(), self.corpus.passages())
     }
 
-    /// How far links between passages are believed here, from 0 to 1.
+    /// The weight of links between passages here, from 0 to 1.
     pub fn links_worth(&self) -> f32 {
         self.corpus.links_worth()
     }
@@ -273,7 +273,7 @@ impl Folders {
         self.corpus.progress()
     }
 
-    /// Until the vectors are there or will not come, or this long.
+    /// Blocks until the vectors are complete or have failed, or until the limit.
     pub fn wait(&self, limit: Duration) -> Progress {
         self.corpus.wait(limit)
     }
@@ -302,7 +302,7 @@ impl Folders {
                     report.skipped.insert(root.to_string_lossy().into_owned(), Skipped::TooMany { files_max: self.limits.files_max });
                     break;
                 }
-                // A file that is gone by now is simply not there.
+                // A file that was deleted meanwhile is skipped.
                 if let Ok(about) = entry.metadata() {
                     seen.insert(name.to_owned(), FileStamp::of(&about));
                     if seen.len() % 1000 == 0 {
@@ -315,7 +315,7 @@ impl Folders {
         seen
     }
 
-    /// What to write down about a file, and its passages if they are not those that are known.
+    /// The manifest entry of a file, and its passages if they changed.
     fn read_file(&self, file: &str, seen: &FileStamp, known: Option<&Entry>, log: &mut ReadingLog) -> (Entry, Option<Vec<crate::Passage>>) {
         let path = Path::new(file);
         let mut entry = Entry { size: seen.size, time: seen.time, is_settled: seen.is_settled(), hash: String::new(), skipped: None };
@@ -340,7 +340,7 @@ impl Folders {
             }
             Err(why) => {
                 if matches!(why, Skipped::NoReader(_) | Skipped::NotBuilt) {
-                    // As if it had never been looked at, so that it is tried again.
+                    // Not settled, so that it is tried again.
                     entry = Entry { is_settled: false, hash: String::new(), ..entry };
                 }
                 entry.skipped = Some(why);
@@ -357,8 +357,8 @@ impl Folders {
         log.close().map_err(|error| Error::folder(&self.home, &error))
     }
 
-    /// A file that is in the index and that the user may see, by its whole path or by the rest of it after a folder. Nothing else can be read, and
-    /// another user's file is answered like one that does not exist.
+    /// An indexed file that the user may see, by its full path or by the path below a root. Nothing else can be read, and another user's
+    /// file is reported as missing.
     fn find(&self, user: Option<&str>, file: &str) -> Result<PathBuf, Error> {
         let manifest = self.manifest();
         let is_known = |path: &Path| path.to_str().is_some_and(|name| manifest.files.get(name).is_some_and(|entry| entry.skipped.is_none()));
@@ -377,7 +377,7 @@ impl Folders {
         if may_see(&real) { Ok(real) } else { Err(missing()) }
     }
 
-    /// How many lines, pages or paragraphs a file has, and those from `from` on, not much longer than an excerpt.
+    /// The number of lines, pages or paragraphs of a file, and those starting at `from`, up to about the size of an excerpt.
     fn parts(&self, path: &Path, bytes: Vec<u8>, from: u32) -> Result<(u32, Vec<(u32, String)>), Skipped> {
         if let Ok(text) = std::str::from_utf8(&bytes) {
             let total = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
@@ -430,7 +430,7 @@ fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, FileStamp), Skipp
 }
 
 impl Report {
-    /// How many files were left out for each reason, the most frequent first.
+    /// Number of skipped files per reason, most frequent first.
     pub fn reasons(&self) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for skipped in self.skipped.values() {

@@ -1,6 +1,6 @@
-//! Full text: tantivy on disk, read through the page cache. What a passage is made of is kept in it too, so there is one truth.
+//! Full text: tantivy on disk, read through the page cache. Passages are stored in it too, so there is one source of truth.
 //!
-//! A row is a document's place in one opened state of the index: dense, and good only as long as that state.
+//! A row is the position of a document in one opened state of the index: dense, and valid only for that state.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,11 +20,11 @@ use crate::passage::Passage;
 use crate::words::{self, Words};
 
 const TOKENIZER: &str = "words";
-/// One thread that writes: text comes in as fast as files are read, and a single segment is searched fastest.
+/// One writer thread: text arrives as fast as files are read, and a single segment is searched fastest.
 const WRITER_BYTES: usize = 64 << 20;
 /// A word in a title says more about a passage than one in its text.
 const TITLE_BOOST: f32 = 1.0;
-/// Of a question; more would cost time and add nothing.
+/// Terms of a question; more would cost time without benefit.
 const TERMS_MAX: usize = 200;
 
 pub(crate) struct FullText {
@@ -41,7 +41,7 @@ struct Fields {
     kept: Field,
 }
 
-/// A passage as it is kept, with the file it is from.
+/// A stored passage, with its file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Kept {
     pub(crate) file: String,
@@ -98,7 +98,7 @@ impl Writer {
         document.add_text(self.fields.file, &kept.file);
         document.add_text(self.fields.title, &passage.title);
         document.add_text(self.fields.body, &passage.text);
-        // Outer headings say what a passage is about, though less than its own.
+        // Outer headings describe a passage, though less than its own.
         document.add_text(self.fields.body, passage.headings.join(" "));
         document.add_text(self.fields.kept, serde_json::to_string(kept).map_err(|error| Error::Broken(error.to_string()))?);
         self.writer.add_document(document)?;
@@ -122,7 +122,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// The best rows. With `visible`, only rows that are true in it are ranked at all.
+    /// The best rows. With `visible`, only rows that are true in it are ranked.
     pub(crate) fn search(&self, question: &str, count: usize, visible: Option<&Arc<Vec<bool>>>) -> Result<Vec<u32>, Error> {
         let mut terms: Vec<(String, f32)> = Vec::new();
         for term in words::terms(question) {
@@ -151,7 +151,7 @@ impl State {
         Ok(found.into_iter().filter(|(score, _)| *score > f32::NEG_INFINITY).map(|(_, address)| row(address)).collect())
     }
 
-    /// Scores rows that are not visible below every other.
+    /// Scores invisible rows below all others.
     fn visible_score(&self, visible: &Arc<Vec<bool>>) -> impl Fn(&SegmentReader) -> Box<dyn Fn(DocId, Score) -> Score> + Send + Sync + 'static {
         let starts: HashMap<SegmentId, u32> =
             self.searcher.segment_readers().iter().map(SegmentReader::segment_id).zip(self.starts.iter().copied()).collect();
@@ -181,7 +181,7 @@ impl State {
         Ok(())
     }
 
-    /// In how many passages a term stands.
+    /// Number of passages with a term.
     pub(crate) fn passages_with(&self, term: &str) -> Result<u64, Error> {
         Ok(self.searcher.doc_freq(&Term::from_field_text(self.fields.body, term))?)
     }

@@ -1,12 +1,12 @@
-//! Several rankings become one, by places and not by scores: those of different lists cannot be compared.
+//! Merges several rankings by rank and not by score, since scores of different lists are not comparable.
 //!
-//! Reciprocal rank fusion: each list gives `weight / (60 + place)` to what it names.
+//! Reciprocal rank fusion: each list adds `weight / (60 + rank)` to its entries.
 
 use std::collections::HashMap;
 
 const PLACE_OFFSET: f32 = 60.0;
 
-/// One ranking, the best first, and how much it is believed.
+/// One ranking, best first, and its weight.
 #[derive(Clone, Debug)]
 pub(crate) struct List {
     pub(crate) name: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct List {
     pub(crate) rows: Vec<u32>,
 }
 
-/// The best first. The score is a share of what a row would have that came first everywhere.
+/// Best first. The score is relative to a row that is first on every list.
 pub(crate) fn fuse(lists: &[List]) -> Vec<(u32, f32)> {
     let best: f32 = lists.iter().filter(|list| !list.rows.is_empty()).map(|list| list.weight / (PLACE_OFFSET + 1.0)).sum();
     let mut scores: HashMap<u32, f32> = HashMap::new();
@@ -24,7 +24,7 @@ pub(crate) fn fuse(lists: &[List]) -> Vec<(u32, f32)> {
         }
     }
     let mut rows: Vec<(u32, f32)> = scores.into_iter().map(|(row, score)| (row, score / best)).collect();
-    // Rows in order where scores are equal, so that the same question has the same answer.
+    // Ties are ordered by row, so that the result is deterministic.
     rows.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     rows
 }

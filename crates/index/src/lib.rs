@@ -1,10 +1,10 @@
-//! Finding passages: full text, vectors and links over folders, and over lists of tools.
+//! Passage retrieval: full text, vectors and links over folders, and over lists of tools.
 //!
-//! [`Folders`] reads files and keeps itself up to date; [`Corpus`] holds passages from wherever; [`Tools`] finds the few tools a
-//! question needs. All of them answer with full text at once. Vectors are filled in behind, if there are weights, and every
-//! answer says which lists took part.
+//! [`Folders`] reads files and keeps itself up to date; [`Corpus`] holds passages from any source; [`Tools`] finds the few tools a question
+//! needs. All of them answer from full text immediately. Vectors are computed in the background, if there are weights, and every answer
+//! names the lists that contributed.
 //!
-//! Deliberately absent: the network (npm fetches the weights, if the caller allows it), async, and any knowledge of MCP.
+//! Not here: the network (npm fetches the weights, if the caller allows it), async, and any knowledge of MCP.
 
 mod chunk;
 mod corpus;
@@ -42,11 +42,11 @@ pub enum Error {
     Busy,
     #[error("{folder}: {why}")]
     Folder { folder: PathBuf, why: String },
-    #[error("the index is damaged ({0}); remove its folder, it will be built anew")]
+    #[error("the index is damaged ({0}); remove its folder, it will be built again")]
     Broken(String),
     #[error("full text: {0}")]
     FullText(#[from] tantivy::TantivyError),
-    /// What was asked for is not in the folders.
+    /// The requested item is not in the folders.
     #[error("{0}")]
     NotHere(String),
 }

@@ -1,11 +1,11 @@
-//! The second hop: passages that name each other.
+//! Links: passages that name each other.
 //!
-//! An encyclopedia, a wiki, documentation with headings and code with symbols name their own passages. A question that names one
-//! wants it (`seeds`), and what the best passages name is often what was really asked for (`hop`). Nothing is stored for this: who
-//! is named by a text is looked up in the titles when a question needs it, so links never go stale.
+//! An encyclopedia, a wiki, documentation with headings and code with symbols name their own passages. A question that names one refers to
+//! it (`seeds`), and passages named by the best results are often the ones needed (`hop`). Nothing is stored for this: names in a text are
+//! looked up in the titles at query time, so links never go stale.
 //!
-//! In other folders titles are common words (`Overview`, `Usage`) and a "link" says nothing. So how far links are believed is
-//! measured on the corpus at hand: if A names B, do the two have more in common, that name aside, than A and just anybody?
+//! In other folders titles are common words (`Overview`, `Usage`) and such a link means nothing. So the weight of links is measured on the
+//! corpus at hand: if A names B, do the two share more words, apart from the name, than A and an unrelated passage?
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,35 +13,35 @@ use crate::words;
 
 /// Longer titles are sentences.
 const TITLE_WORDS_MAX: usize = 10;
-/// A name that stands in more than one of this many passages is a common word.
+/// A name in more than one of this many passages is a common word.
 const COMMON_ONE_IN: usize = 40;
-/// Of passages with the same name, so many are followed.
+/// Maximum number of passages with the same name that are followed.
 const NAMESAKES_MAX: usize = 200;
-/// However few passages there are.
+/// Lower bound for small corpora.
 const COMMON_MIN: usize = 4;
-/// Passages looked at to see whether links are worth anything.
+/// Number of passages sampled to measure links.
 const SAMPLE_ROWS: usize = 600;
 const SAMPLE_PAIRS: usize = 400;
-/// As if this many pairs had told nothing: a handful of links is no proof.
+/// Prior of this many uninformative pairs: a few links prove nothing.
 const DOUBT_PAIRS: f32 = 12.0;
-/// Related passages often share few words, so links that are right four times in five are as good as links get.
+/// Related passages often share few words, so links that are right four times in five get the full weight.
 const SHARE_GOOD: f32 = 0.8;
-/// Places in a fused list are so close together that even a faint voice decides between neighbours; below this it has none.
+/// Scores in a fused list are so close that even a small weight decides between neighbours; below this it is zero.
 const WORTH_MIN: f32 = 0.3;
-/// What chance would give.
+/// The share expected by chance.
 const SHARE_NOTHING: f32 = 0.5;
 
-/// Who is called what, in one state of the index.
+/// Names of passages in one state of the index.
 #[derive(Default)]
 pub(crate) struct Links {
     titles: HashMap<String, Vec<u32>>,
     first_words: HashSet<String>,
     title_words_max: usize,
-    /// Names that turned out to be common words.
+    /// Names that are common words.
     common: HashSet<String>,
     /// `path` and `path#heading`.
     addresses: HashMap<String, u32>,
-    /// How far links are believed here, from 0 to 1.
+    /// The weight of links here, from 0 to 1.
     pub(crate) worth: f32,
 }
 
@@ -49,13 +49,13 @@ pub(crate) struct Links {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Named {
     pub(crate) row: u32,
-    /// How long the name is. Longer names are meant more surely.
+    /// Number of words of the name. Longer names are more reliable.
     pub(crate) words: usize,
-    /// How many rows have it.
+    /// Number of rows with this name.
     pub(crate) namesakes: usize,
 }
 
-/// What the sampling needs to know about a passage.
+/// A passage of the sample.
 pub(crate) struct Sampled {
     pub(crate) row: u32,
     pub(crate) title: String,
@@ -66,7 +66,7 @@ impl Links {
     pub(crate) fn name(&mut self, title: &str, row: u32) {
         let names = words::plain(title);
         self.put(&names, row);
-        // `Viva (channel)` is called Viva.
+        // `Viva (channel)` is also called Viva.
         if let Some((short, _)) = title.split_once(" (") {
             let short = words::plain(short);
             if short.len() < names.len() {
@@ -93,13 +93,13 @@ impl Links {
         self.addresses.entry(address).or_insert(row);
     }
 
-    /// The rows a text names, in the order they are named.
+    /// The rows a text names, in text order.
     pub(crate) fn named(&self, text: &str) -> Vec<Named> {
         let mut named: Vec<Named> = Vec::new();
         let mut known = HashSet::new();
         self.scan(text, |name, rows, words| {
             if !self.common.contains(name) {
-                // One name on thousands of passages must not cost every search their number.
+                // Bounds the cost of a name that thousands of passages have.
                 for row in rows.iter().take(NAMESAKES_MAX) {
                     if known.insert(*row) {
                         named.push(Named { row: *row, words, namesakes: rows.len() });
@@ -128,7 +128,7 @@ impl Links {
         }
     }
 
-    /// Where a written link leads, if it leads to something that is here.
+    /// The target of a written link, if it is in the index.
     pub(crate) fn target(&self, file: &str, link: &str) -> Option<u32> {
         let (path, heading) = link.split_once('#').map_or((link, None), |(path, heading)| (path, Some(heading)));
         if path.contains("://") || path.starts_with("mailto:") {
@@ -139,7 +139,7 @@ impl Links {
         exact.or_else(|| self.addresses.get(&path)).copied()
     }
 
-    /// Looks at a sample: which names are common words, and what links are worth.
+    /// Finds common words and the weight of links in a sample.
     pub(crate) fn measure(&mut self, sample: &[Sampled], passages: usize, passages_with: &dyn Fn(&str) -> u64) {
         let mut times: HashMap<&str, usize> = HashMap::new();
         for passage in sample {
@@ -175,12 +175,12 @@ impl Links {
         for (at, passage) in sample.iter().enumerate() {
             for Named { row, .. } in self.named(&passage.text) {
                 let Some(named) = by_row.get(&row).filter(|named| named.row != passage.row && named.title != passage.title) else { continue };
-                // Anybody: far away in the sample, and the same one every time.
+                // A distant passage of the sample, chosen deterministically.
                 let anybody = &sample[(at + sample.len() / 2 + row as usize) % sample.len()];
                 if anybody.row == passage.row || anybody.row == row || pairs >= SAMPLE_PAIRS as f32 {
                     continue;
                 }
-                // Neither's name may speak for it.
+                // The names themselves do not count as shared words.
                 let without: HashSet<String> = [&named.title, &passage.title, &anybody.title].iter().flat_map(|title| words::terms(title)).collect();
                 let own = weigh(&passage.text, &without);
                 let (linked, stranger) = (alike(&own, &weigh(&named.text, &without)), alike(&own, &weigh(&anybody.text, &without)));
@@ -199,7 +199,7 @@ impl Links {
         self.worth = if worth < WORTH_MIN { 0.0 } else { worth };
     }
 
-    /// Which rows to look at: all of a small corpus, and of a large one whole neighbourhoods, so that links have both ends in it.
+    /// The sampled rows: all of a small corpus, and contiguous blocks of a large one, so that both ends of links are in it.
     pub(crate) fn sample(&self, rows: &[u32], text: &mut dyn FnMut(u32) -> Option<String>) -> Vec<u32> {
         let step = rows.len().div_ceil(SAMPLE_ROWS / 2).max(1);
         let mut chosen: Vec<u32> = rows.iter().copied().step_by(step).collect();
@@ -219,12 +219,12 @@ impl Links {
     }
 }
 
-/// As Markdown sites make anchors of headings.
+/// The anchor that Markdown sites generate for a heading.
 fn slug(heading: &str) -> String {
     words::plain(heading).join("-").replace('_', "-")
 }
 
-/// A relative path from where a file lies.
+/// Resolves a path relative to a file.
 fn joined(file: &str, path: &str) -> String {
     let mut parts: Vec<&str> = if path.starts_with('/') { Vec::new() } else { file.split('/').collect() };
     parts.pop();

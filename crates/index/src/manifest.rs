@@ -1,4 +1,4 @@
-//! What each file was when it was read: size, time, hash, and why it was left out. Kept beside the index.
+//! State of each file when it was read: size, time, hash, and why it was skipped. Stored beside the index.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::read::Skipped;
 
-/// A file changed this shortly before it was read can change again with the same time.
+/// A file changed this shortly before it was read can change again within the same timestamp.
 const CLOCK_GRAIN: Duration = Duration::from_secs(2);
 
-/// A file as a look at its folder shows it.
+/// A file's metadata from a folder scan.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct FileStamp {
     pub(crate) size: u64,
@@ -33,7 +33,7 @@ impl FileStamp {
         i64::try_from(self.time.div_euclid(1_000_000_000)).ok().filter(|seconds| *seconds != 0)
     }
 
-    /// Old enough that a change from now on will have another time.
+    /// Old enough that a later change will have a different time.
     pub(crate) fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as i128;
         now - self.time > CLOCK_GRAIN.as_nanos() as i128
@@ -57,7 +57,7 @@ pub(crate) struct Entry {
 }
 
 impl Manifest {
-    /// One that cannot be read is none: the folders are read again.
+    /// An unreadable manifest counts as missing: the folders are read again.
     pub(crate) fn read(home: &Path) -> Self {
         let text = fs::read(home.join("files.json")).unwrap_or_default();
         serde_json::from_slice(&text).unwrap_or_default()
@@ -70,7 +70,7 @@ impl Manifest {
         fs::rename(new, home.join("files.json"))
     }
 
-    /// Whether the file is as it was when it was read.
+    /// Whether the file is unchanged since it was read.
     pub(crate) fn is_current(&self, file: &str, seen: &FileStamp) -> bool {
         self.files.get(file).is_some_and(|entry| entry.is_settled && entry.size == seen.size && entry.time == seen.time)
     }

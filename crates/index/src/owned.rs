@@ -1,12 +1,12 @@
-//! Which of the indexed files a user may see: all but those in another user's folder.
+//! Visibility of indexed files: all except those in another user's folder.
 //!
 //! ```text
-//!   OWNED/ada/notes.md    seen by ada
-//!   OWNED/bob/notes.md    seen by bob
-//!   everything else       seen by everybody
+//!   OWNED/ada/notes.md    visible to ada
+//!   OWNED/bob/notes.md    visible to bob
+//!   everything else       visible to everybody
 //! ```
 //!
-//! Paths are compared after links and `..` are resolved: an indexed file's path has neither, and a path that comes from elsewhere is resolved first.
+//! Paths are compared after links and `..` are resolved: an indexed path has neither, and other paths are resolved first.
 
 use std::path::{Path, PathBuf};
 
@@ -35,7 +35,7 @@ impl OwnedFolder {
         self.folder.join((self.name_of)(user))
     }
 
-    /// Whether a user may see a file, by its resolved path. Without a user, only what is everybody's.
+    /// Whether a user may see a file, by its resolved path. Without a user, only files without an owner.
     pub(crate) fn may_see(&self, user: Option<&str>, path: &Path) -> bool {
         match path.strip_prefix(&self.folder) {
             Err(_) => true,

@@ -1,4 +1,4 @@
-//! A passage: the piece of a file that is found and cited.
+//! A passage: the part of a file that is found and cited.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,26 +13,26 @@ pub struct Passage {
     pub headings: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Location>,
-    /// Where it points to, as written: `../guide.md#start`.
+    /// Its link targets, as written: `../guide.md#start`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<String>,
-    /// Which piece of its section it is; the first stands for the section when somebody links to it.
+    /// Its index within its section; the first is the target of links to the section.
     #[serde(default)]
     pub part: u32,
 }
 
-/// Where in its file.
+/// Location in its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Location {
     Lines(u32, u32),
     Page(u32),
-    /// Of a document that has no lines of its own.
+    /// For documents without lines.
     Paragraphs(u32, u32),
 }
 
 impl Passage {
-    /// For people: `Recovery > Leases, lines 12-20`.
+    /// For display: `Recovery > Leases, lines 12-20`.
     pub fn place(&self) -> Option<String> {
         let path = self.headings.join(" > ");
         let at = self.place.map(|place| place.to_string());
@@ -43,7 +43,7 @@ impl Passage {
         }
     }
 
-    /// What its vector is of. The file's name is not in it, so a file can move.
+    /// The text of its vector. It excludes the file's name, so a file can move.
     pub(crate) fn meaning(&self) -> String {
         if self.title.is_empty() { self.text.clone() } else { format!("{}. {}", self.title, self.text) }
     }

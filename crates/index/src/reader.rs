@@ -1,7 +1,7 @@
-//! Who parses a file. Parsers of binary formats are not safe on hostile files: they overflow the stack, exhaust memory, and do not end.
+//! How a file is parsed. Parsers of binary formats are not safe on hostile files: they overflow the stack, exhaust memory, and do not end.
 //!
-//! The product gives [`crate::Folders`] a reader that parses in a separate, limited process; [`InProcess`] is for tests and for
-//! libraries that read only files they trust.
+//! The product gives [`crate::Folders`] a reader that parses in a separate, limited process; [`InProcess`] is for tests and for libraries
+//! that read only trusted files.
 
 use std::path::Path;
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -13,8 +13,8 @@ pub trait Reader: Send + Sync {
     fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped>;
 }
 
-/// Parses in this process. Small text on the caller's thread, the rest on a thread with a large stack. Limits: that thread cannot be stopped
-/// when it takes too long, and a file that exhausts memory or stack ends the process.
+/// Parses in this process: small text on the caller's thread, the rest on a thread with a large stack. That thread cannot be stopped when
+/// it takes too long, and a file that exhausts memory or stack ends the process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct InProcess;
 
@@ -28,7 +28,7 @@ impl Reader for InProcess {
         let (sender, receiver) = channel();
         let path = path.to_owned();
         let work = move || {
-            // The receiver is gone when it took too long.
+            // The receiver is gone after a timeout.
             let _ = sender.send(read::read_document(&path, &bytes, limits));
         };
         let started = std::thread::Builder::new().name("document".into()).stack_size(STACK_BYTES).spawn(work);

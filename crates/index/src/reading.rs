@@ -1,7 +1,7 @@
-//! Which file is being read, written down before it is read: a file whose reading ended the process is known at the next start.
+//! Records which file is being read before it is read: a file that crashed the process is known at the next start.
 //!
-//! A crash of a reader process is seen by its parent. This log is for the other case, that the indexing process itself ended. It may have
-//! been stopped by a person, so a file is skipped only after it happened twice with the same content.
+//! A parent process detects a crash of a reader process. This log is for a crash of the indexing process itself. It may also have been
+//! stopped by a person, so a file is skipped only after two crashes with the same content.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 const INTERRUPTIONS_MAX: u32 = 2;
 
-/// Kept beside the index; to be opened only by the process that may write the index.
+/// Stored beside the index; opened only by the process that may write the index.
 pub(crate) struct ReadingLog {
     path: PathBuf,
     file: Option<File>,
@@ -43,7 +43,7 @@ struct Interrupted {
 impl ReadingLog {
     pub(crate) fn open(home: &Path) -> Self {
         let path = home.join("reading.json");
-        // One that cannot be parsed was being written; nothing was being read then.
+        // An unparsable log was being written; nothing was being read then.
         let mut state: State = fs::read(&path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
         if let Some(Attempt { file, hash }) = state.reading.take() {
             let known = state.interrupted.get(&file).filter(|known| known.hash == hash).map_or(0, |known| known.times);
@@ -52,18 +52,18 @@ impl ReadingLog {
         ReadingLog { path, file: None, state }
     }
 
-    /// Whether this process ended so often while it read this content that it is not read again.
+    /// Whether reading this content crashed too often to try again.
     pub(crate) fn is_blocked(&self, file: &str, hash: &str) -> bool {
         self.state.interrupted.get(file).is_some_and(|known| known.hash == hash && known.times >= INTERRUPTIONS_MAX)
     }
 
-    /// Writes down that the file is being read. With `is_synced` it survives a crash of the machine too.
+    /// Records that the file is being read. With `is_synced` the record survives a crash of the machine too.
     pub(crate) fn begin(&mut self, file: &str, hash: &str, is_synced: bool) -> io::Result<()> {
         self.state.reading = Some(Attempt { file: file.to_owned(), hash: hash.to_owned() });
         self.write(is_synced)
     }
 
-    /// The file was read, or left out for a reason that is known.
+    /// The file was read, or skipped for a known reason.
     pub(crate) fn end(&mut self) {
         if let Some(attempt) = self.state.reading.take() {
             self.state.interrupted.remove(&attempt.file);
@@ -82,7 +82,7 @@ impl ReadingLog {
             Some(file) => file,
             none => none.insert(File::options().create(true).write(true).truncate(false).open(&self.path)?),
         };
-        // In place, since it is written for every file. A process that ends in between was reading nothing.
+        // Overwritten in place, since it changes for every file. A process that ends in between was reading nothing.
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&text)?;
         file.set_len(text.len() as u64)?;

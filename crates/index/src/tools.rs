@@ -1,7 +1,7 @@
-//! Finding tools: which few of many does a question need? Words and vectors over what servers say about their tools, in memory.
+//! Tool retrieval: words and vectors over tool descriptions, in memory.
 //!
-//! The whole question is asked at once. Asking for each of its clauses as well was tried, since a task has several steps, and found
-//! less: a clause alone has lost what the task is about.
+//! The whole question is one query. Querying for each of its clauses as well was tried, since a task has several steps, and found less: a
+//! clause alone lacks the context of the task.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,17 +15,17 @@ use crate::vectors::{self, Filler, Key, Model, Progress, VectorCache};
 use crate::words;
 
 const DEPTH: usize = 100;
-/// BM25 as it is used everywhere.
+/// The usual BM25 constants.
 const SATURATION: f32 = 1.2;
 const LENGTH: f32 = 0.75;
-/// Longer descriptions explain options; what a tool is for stands at the beginning.
+/// Longer descriptions explain options; the purpose of a tool is at the beginning.
 const DESCRIPTION_BYTES_MAX: usize = 2000;
 
 /// A tool as its server describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tool {
     pub server: String,
-    /// What the server says about itself, if it does.
+    /// The server's description, if any.
     pub about_server: String,
     pub name: String,
     pub description: String,
@@ -43,14 +43,14 @@ pub struct Tools {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ToolHit {
-    /// In the list the tools were given in.
+    /// Index in the given list.
     pub index: usize,
     /// 1 is first on every list.
     pub score: f32,
 }
 
 impl Tools {
-    /// Searchable by words at once. Vectors are kept in the file, if there is one, so that a list that comes again has them.
+    /// Searchable by words immediately. Vectors are cached in the file, if there is one.
     pub fn new(tools: &[Tool], model: &Model, vectors: Option<&Path>) -> Result<Self, Error> {
         let shelf = match vectors.filter(|_| model.is_wanted()) {
             Some(path) => VectorCache::open(path).map_err(|error| Error::folder(path, &error))?,
@@ -66,7 +66,7 @@ impl Tools {
         Ok(Tools { listed, words: Words::of(tools), shelf, model: model.clone(), filler })
     }
 
-    /// The best first. Never waits for vectors: what is there takes part.
+    /// Best first. Never waits for vectors: existing ones are used.
     pub fn search(&self, question: &str, size: usize) -> Vec<ToolHit> {
         let mut lists = vec![List { name: "words", weight: 1.0, rows: self.words.search(question) }];
         lists.extend(self.near(question, 1.0));
@@ -77,7 +77,7 @@ impl Tools {
         self.filler.progress()
     }
 
-    /// Until the vectors are there or will not come, or this long.
+    /// Blocks until the vectors are complete or have failed, or until the limit.
     pub fn wait(&self, limit: Duration) -> Progress {
         self.filler.wait(limit)
     }
@@ -85,7 +85,7 @@ impl Tools {
     fn near(&self, question: &str, weight: f32) -> Option<List> {
         let slots: Vec<(u32, u32)> =
             (0..).zip(&self.listed.slots).map(|(row, slot)| (row, slot.load(Ordering::Relaxed))).filter(|(_, slot)| *slot != NO_SLOT).collect();
-        // Which tools there are is asked before anything else, and may not wait for weights to be read.
+        // Tools are listed before anything else, so this does not wait for weights.
         if slots.is_empty() || !self.model.is_ready() {
             return None;
         }
@@ -123,7 +123,7 @@ impl vectors::Corpus for Listed {
 }
 
 impl Tool {
-    /// What its vector is of: a name alone says little, and a server's name what the tool is about.
+    /// The text of its vector: a name alone says little, and the server's name gives the topic.
     fn meaning(&self) -> String {
         let spelled = |name: &str| name.replace(['_', '-', '.', '/'], " ");
         format!("{} {}: {}", spelled(&self.server), spelled(&self.name), self.about())
@@ -143,10 +143,10 @@ impl Tool {
     }
 }
 
-/// BM25 over a list that fits in memory.
+/// BM25 over a list in memory.
 struct Words {
     postings: HashMap<String, Vec<(u32, f32)>>,
-    /// Of each tool, as a share of the mean.
+    /// Length of each tool's text, relative to the mean.
     lengths: Vec<f32>,
 }
 

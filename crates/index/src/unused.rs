@@ -1,6 +1,7 @@
-//! Indexes that nobody opened for a long time are removed: a cache keeps one for every set of folders that was ever searched.
+//! Removes indexes that were not opened for a long time: the cache has one for every set of folders that was ever searched.
 //!
-//! Every open index holds a shared lock on its file `in-use`, whose time is when it was opened last. An index is only removed by who gets the lock alone.
+//! Every open index holds a shared lock on its file `in-use`, whose time is that of the last opening. An index is removed only under an
+//! exclusive lock.
 
 use std::fs::{self, File};
 use std::io;
@@ -23,7 +24,7 @@ impl InUse {
     }
 }
 
-/// Removes the indexes below `indexes` that were not opened for `age` and are not open now; says how many.
+/// Removes the indexes below `indexes` that were not opened for `age` and are not open now; returns their number.
 pub fn remove_unused(indexes: &Path, age: Duration) -> io::Result<usize> {
     let entries = match fs::read_dir(indexes) {
         Ok(entries) => entries,

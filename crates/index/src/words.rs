@@ -1,18 +1,18 @@
-//! Words as full text sees them, and as titles are recognised by.
+//! Tokenization for full text, and for matching titles.
 //!
-//! Terms are folded (accents, case), stopped and stemmed as English. `createDocument` and `create_document` are kept whole and
-//! also split, so that either spelling and each part finds them. Text without spaces (Chinese, Japanese, Korean) becomes pairs of
-//! characters. Other languages than English are found by their exact words: their endings are not understood.
+//! Terms are folded (accents, case), filtered by stop words and stemmed as English. `createDocument` and `create_document` are kept whole
+//! and also split, so that either spelling and each part matches. Text without spaces (Chinese, Japanese, Korean) becomes pairs of
+//! characters. Other languages are matched by exact words: they are not stemmed.
 
 use rust_stemmers::{Algorithm, Stemmer};
 use tantivy::tokenizer::{Token, TokenStream, Tokenizer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::is_combining_mark;
 
-/// Longer runs are keys, hashes and encoded data; nobody searches for them.
+/// Longer runs are keys, hashes and encoded data.
 const WORD_BYTES_MAX: usize = 64;
 
-/// What full text is made of, in order, with repetitions.
+/// The terms of full text, in order, with repetitions.
 pub(crate) fn terms(text: &str) -> Vec<String> {
     let stemmer = Stemmer::create(Algorithm::English);
     let mut terms = Vec::new();
@@ -36,7 +36,7 @@ pub(crate) fn terms(text: &str) -> Vec<String> {
     terms
 }
 
-/// The words of a title or a sentence, neither stopped nor stemmed: what names are compared by.
+/// The words of a title or a sentence, without stop words or stemming, for comparing names.
 pub(crate) fn plain(text: &str) -> Vec<String> {
     runs(text).map(folded).collect()
 }
@@ -46,7 +46,7 @@ pub(crate) fn is_stop_word(word: &str) -> bool {
 }
 
 fn push(stemmer: &Stemmer, word: &str, terms: &mut Vec<String>) {
-    // A single letter is what an apostrophe left, or a variable.
+    // A single letter is left over from an apostrophe, or a variable.
     let is_letter = word.len() == 1 && !word.as_bytes()[0].is_ascii_digit();
     if !word.is_empty() && !is_letter && !is_stop_word(word) {
         terms.push(stemmer.stem(word).into_owned());

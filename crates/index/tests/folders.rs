@@ -1,4 +1,4 @@
-//! Folders with real files of every format, changed, damaged and hostile; no weights and no network.
+//! Folders with real files of every format, changed, damaged and hostile; without weights and network.
 
 #![allow(clippy::unwrap_used)]
 
@@ -49,7 +49,7 @@ fn refresh(folders: &Folders) -> Report {
     folders.refresh(&mut |_| ()).unwrap()
 }
 
-/// The first passage: its file's name, where in it, and the list names that took part.
+/// The first passage: file name and location.
 fn first(answer: &Answer) -> Option<(String, String)> {
     let hit = answer.hits.first()?;
     Some((Path::new(&hit.file).file_name().unwrap().to_string_lossy().into_owned(), hit.passage.place().unwrap_or_default()))
@@ -138,7 +138,7 @@ fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
     let place = TestFolder::with_files();
     let pdf = fs::read(place.folder.path().join("harbour.pdf")).unwrap();
     let docx = fs::read(place.folder.path().join("bakery.docx")).unwrap();
-    // Cut anywhere and flipped anywhere, from a seed that is printed with a failure.
+    // Truncated and bit-flipped at positions from a seed, which a failure prints.
     for seed in 0..40_usize {
         let mut bytes = if seed % 2 == 0 { pdf.clone() } else { docx.clone() };
         for step in 0..8 {
@@ -165,7 +165,7 @@ fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
     assert_eq!(why("large.txt"), "larger than 1048576 bytes");
     assert!(why("bad0.pdf").starts_with("cannot be read"), "{}", why("bad0.pdf"));
     check(&folders, "What does the lamp burn?", "lighthouse.md", "Lighthouse > Lamp, line 7");
-    // Nothing is tried again that has not changed.
+    // Unchanged files are not tried again.
     let mut read = 0;
     std::thread::sleep(Duration::from_millis(10));
     folders.refresh(&mut |step| read += usize::from(matches!(step, baton_index::Step::Reading { .. }))).unwrap();

@@ -1,4 +1,4 @@
-//! Files that belong to users, in one index: what each of them finds and reads.
+//! Files of several users in one index: what each of them finds and reads.
 
 #![allow(clippy::unwrap_used)]
 
@@ -27,7 +27,7 @@ impl TestFolder {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// The folders `shared` and `uploads`; below `uploads` each user has one.
+    /// The folders `shared` and `uploads`; each user has one below `uploads`.
     fn open(&self) -> Folders {
         let uploads = self.path("uploads");
         let folders = Folders::open(&[self.path("shared"), uploads.clone()], self.home.path(), &Model::none(), Limits::default()).unwrap();

@@ -1,4 +1,4 @@
-//! With the real weights, where they are: `BATON_MODELS` names the folder that has them. Without it these say they were skipped.
+//! Tests with the real weights: `BATON_MODELS` names their folder. Without it the tests are skipped with a message.
 
 #![allow(clippy::unwrap_used)]
 
@@ -50,7 +50,7 @@ fn meaning_is_found_without_a_common_word() {
         assert_eq!(answer.hits[0].passage.text, PASSAGES[number], "{question}");
         assert!(answer.lists.iter().any(|list| list.name == "vectors" && list.weight == 1.0));
     }
-    // Opened again, nothing has to be computed again.
+    // After reopening, nothing is computed again.
     drop(corpus);
     let corpus = Corpus::open(home.path(), &model).unwrap();
     assert_eq!(corpus.progress().done, 5);

@@ -1,11 +1,11 @@
-//! Measures Baton: `baton bench` for speed and memory, `baton eval` for how well questions are answered and tasks are carried out.
+//! Measures Baton: `baton bench` for speed and memory, `baton eval` for the quality of answers and tasks.
 //!
 //! Each command is a type that clap parses and a method `run`; the binary lists them among its commands.
 
 mod bench;
 mod eval;
 
-/// Whether a measurement reached what it must reach.
+/// Whether a measurement met its requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// It did, or nothing was required.

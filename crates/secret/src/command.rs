@@ -11,7 +11,7 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
 
-/// What it prints is never part of an error, because it may be the key. Its error output goes where ours goes.
+/// Its output is never part of an error, because it may be the key. Its stderr is inherited.
 pub(crate) fn run(words: &[String]) -> Result<Secret, String> {
     let Some((program, arguments)) = words.split_first() else {
         return Err("no key: `command` is a list, a program and its arguments".to_owned());
@@ -23,7 +23,7 @@ pub(crate) fn run(words: &[String]) -> Result<Secret, String> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.take(OUTPUT_BYTES_MAX + 1).read_to_end(&mut bytes).map(|_| bytes);
-        // Nobody listens after the time is over.
+        // The receiver is gone after the timeout.
         let _ = send.send(read);
     });
     let until = Instant::now() + TIME_MAX;
@@ -36,7 +36,7 @@ pub(crate) fn run(words: &[String]) -> Result<Secret, String> {
         }
     };
     if ended.is_none() {
-        // It may end by itself in this moment; waiting leaves no zombie either way.
+        // It may have exited already; waiting leaves no zombie in either case.
         let _ = child.kill();
         let _ = child.wait();
     }

@@ -1,4 +1,4 @@
-//! Keys that can be used and not shown, and where they are found.
+//! Keys that cannot be printed, and their sources.
 //!
 //! ```toml
 //! key = { env = "OPENAI_API_KEY" }
@@ -13,25 +13,25 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// A key: no `Display`, no `Serialize`, and a `Debug` that says nothing.
+/// A key: no `Display`, no `Serialize`, and an empty `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// `None` for what is only white space: an empty variable is a key that was not given.
+    /// `None` for white space: an empty variable counts as unset.
     pub fn new(text: &str) -> Option<Secret> {
         let text = text.trim();
         (!text.is_empty()).then(|| Secret(text.to_owned()))
     }
 
-    /// For the one line that puts it into a request.
+    /// For the line that puts it into a request.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Other people's error texts now and then repeat the key they were given.
+    /// Removes the key from a text; error messages of providers may repeat it.
     pub fn struck_from(&self, text: &str) -> String {
-        // A very short key is a placeholder such as `x`, and striking it would garble every sentence.
+        // A very short key is a placeholder such as `x`, and removing it would garble every sentence.
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
 }
@@ -42,13 +42,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Where a key is found. The key itself never stands in the configuration.
+/// The source of a key. The key itself is never in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeySource {
     /// The name of an environment variable.
     Env(String),
-    /// A file that holds nothing else.
+    /// A file with nothing else in it.
     File(PathBuf),
     /// A program and its arguments; the first line that it prints is the key. No shell is involved.
     Command(Vec<String>),

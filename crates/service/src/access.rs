@@ -1,7 +1,7 @@
-//! The token that is made each time a server starts: in a file that only the account of the server can read, and in a link for browsers.
+//! The token created at each start of a server: in a file that only the server's account can read, and in a link for browsers.
 //!
-//! Programs of the same account need no token (see `server::guard`). It is for everybody else whom the account lets in: browsers of another account,
-//! requests through a proxy, and systems where the account of a connection cannot be known.
+//! Programs of the same account need no token (see `server::guard`). It is for browsers of another account, requests through a proxy, and
+//! systems where the account of a connection cannot be determined.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -20,15 +20,15 @@ use crate::private;
 
 const FOLDER: &str = "access";
 const ENDING: &str = "token";
-/// In the name of the file where the server speaks TLS.
+/// Suffix of the file name for a server with TLS.
 const OVER_TLS: &str = ".tls";
 
-/// Where to listen, and with which token callers are let in.
+/// The address to listen on, and the token of callers.
 #[derive(Clone, Debug)]
 pub struct Bind {
-    /// The address; any but loopback needs a token.
+    /// The address; any other than loopback needs a token.
     pub host: IpAddr,
-    /// The port; 0 is any that is free.
+    /// The port; 0 for any free one.
     pub port: u16,
     /// The bearer token that callers must send.
     pub token: Option<String>,
@@ -36,7 +36,7 @@ pub struct Bind {
     pub tls: Option<TlsFiles>,
 }
 
-/// PEM files, which are read again when they change.
+/// PEM files, reloaded when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// The certificates, the server's own first.
@@ -51,31 +51,32 @@ impl Default for Bind {
     }
 }
 
-/// A port that is listened on, and who may use it.
+/// An open port with its guard.
 pub struct Bound {
     /// The open port.
     pub listener: TcpListener,
     /// Its address.
     pub address: SocketAddr,
-    /// Decides which callers are let in.
+    /// Decides which callers are admitted.
     pub guard: Guard,
     /// The store with the users' tokens.
     pub store: Arc<dyn Store>,
-    /// The token of this start, whose file is removed when this is dropped. None with a configured token, and where other machines can connect.
+    /// The token of this start, whose file is removed when this is dropped. `None` with a configured token, and where other machines can
+    /// connect.
     pub start_token: Option<StartToken>,
     /// The certificate, if there is one.
     pub tls: Option<Arc<Tls>>,
 }
 
 impl Bind {
-    /// Opens the database and the port. Users with tokens of their own are in the database.
+    /// Opens the database and the port. Users with tokens are in the database.
     pub async fn bind(&self, globals: &GlobalArgs) -> Result<Bound> {
         let store = globals.open_or_make().await?;
         let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), globals).await?;
         Ok(Bound { listener, address, guard, store, start_token, tls })
     }
 
-    /// Opens the port. To be called before anything else is prepared, so that a port in use is known at once.
+    /// Opens the port. Call it first, so that an occupied port is reported immediately.
     pub async fn listen(&self, users: Option<Arc<dyn Store>>, globals: &GlobalArgs) -> Result<Listener> {
         let tls = match &self.tls {
             Some(files) => Some(Arc::new(Tls::open(&files.certificate, &files.key).map_err(|error| ServiceError::Usage(error.to_string()))?)),
@@ -109,13 +110,13 @@ impl Bind {
     }
 }
 
-/// A port that is listened on, without a store.
+/// An open port, without a store.
 pub struct Listener {
     /// The open port.
     pub listener: TcpListener,
     /// Its address.
     pub address: SocketAddr,
-    /// Decides which callers are let in.
+    /// Decides which callers are admitted.
     pub guard: Guard,
     /// As in [`Bound`].
     pub start_token: Option<StartToken>,
@@ -167,13 +168,13 @@ impl StartToken {
 impl Drop for StartToken {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // Without a server the token is worth nothing.
+            // Without a server the token is useless.
             let _ = std::fs::remove_file(file);
         }
     }
 }
 
-/// A server of this account that runs with this database.
+/// A running server of this account with this database.
 pub struct Running {
     pub link: String,
     pub file: PathBuf,
@@ -189,7 +190,7 @@ pub fn running(globals: &GlobalArgs) -> Result<Vec<Running>> {
         let port = stem.trim_end_matches(OVER_TLS).parse::<u16>().ok();
         let (Some(port), Ok(token)) = (port, std::fs::read_to_string(&file)) else { continue };
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        // A server that was killed leaves its file.
+        // A killed server leaves its file behind.
         if TcpStream::connect(address).is_ok() {
             all.push(Running { link: link(scheme(is_tls), &address.to_string(), token.trim()), file });
         }

@@ -1,4 +1,4 @@
-//! What goes into the audit log: tool calls that may change something, answers of people, and what commands do. The log itself is `audit`.
+//! Records in the audit log: tool calls that may change something, answers of people, and commands. The log itself is in `audit`.
 
 use std::sync::Arc;
 
@@ -25,14 +25,14 @@ pub fn recorder(globals: &GlobalArgs) -> Result<Recorder> {
     Recorder::start(log(globals)?).map_err(|error| ServiceError::Failed(format!("the audit log cannot be written: {error}")))
 }
 
-/// Records what a command does, for the user of this machine. What cannot be recorded is not done.
+/// Records a command of the local user. If that fails, the command must not run.
 pub fn record(globals: &GlobalArgs, what: What, event: impl FnOnce(Event) -> Event) -> Result<()> {
     let event = event(Event::new(what, UserId::default().as_str()));
     let now_ms = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     log(globals)?.append(&[event], now_ms).map_err(|error| ServiceError::Failed(error.to_string()))
 }
 
-/// Records answers of people: what a tool call was allowed, and of anything else only a digest.
+/// Records answers of people: the decision about a tool call, and only a digest of anything else.
 pub fn on_answer(recorder: Recorder) -> OnAnswer {
     Arc::new(move |run, asked, value| {
         let event = Event::new(What::Approval, run.context.user.as_str()).run(run.thread.as_str(), run.run.as_str());
@@ -43,7 +43,7 @@ pub fn on_answer(recorder: Recorder) -> OnAnswer {
     })
 }
 
-/// A world whose calls that may change something are recorded before they are performed.
+/// An effect handler that records calls that may change something before they are performed.
 pub struct Audited {
     handler: Arc<dyn EffectHandler>,
     recorder: Recorder,

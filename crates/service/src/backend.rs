@@ -1,4 +1,4 @@
-//! Implements what the API needs: how a question becomes a run, models, documents, files.
+//! Implements the API's backend: questions become runs, models, documents, files.
 
 use async_trait::async_trait;
 use engine::Order;
@@ -35,11 +35,11 @@ use crate::wiring;
 const DOCS_SEARCH: &str = "docs.search";
 
 pub(crate) struct ServiceBackend {
-    /// The flow that answers where none is named.
+    /// The flow used if none is named.
     default_flow: String,
     registry: Registry,
     flows: Vec<api::Flow>,
-    /// None where a script replaces models and tools.
+    /// `None` where a script replaces models and tools.
     config: Option<Config>,
     settings: Configured,
     wish: Option<String>,
@@ -65,7 +65,7 @@ impl ServiceBackend {
         let flows = described(globals, &config)?;
         let chosen = match choice {
             Some(choice) => api::Chosen { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
-            None if is_scripted => api::Chosen { name: "script".into(), why: "a script plays the world".into() },
+            None if is_scripted => api::Chosen { name: "script".into(), why: "a script replaces models and tools".into() },
             None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
         };
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
@@ -85,15 +85,15 @@ impl ServiceBackend {
         })
     }
 
-    /// A model that a request names, and what flows may know of it.
+    /// A model named by a request, and its profile for flows.
     fn named(&self, model: &str) -> Result<(String, ModelProfile)> {
-        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script plays the world")) };
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be named here: a script replaces models and tools")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         Ok((name.to_string(), model_options::profile_of(&name, config)))
     }
 }
 
-/// The flows as the API and the page list them.
+/// The flows as listed by the API and the page.
 fn described(globals: &GlobalArgs, config: &Config) -> error::Result<Vec<api::Flow>> {
     let graphs = wiring::flows(globals)?;
     let described = |flow: &flows::Descriptor| api::Flow {
@@ -121,7 +121,7 @@ fn budget(wanted: &api::Budget) -> Result<Budget> {
     Ok(Budget { tokens_max: wanted.tokens, usd_micros_max, calls_max: wanted.calls, time_ms_max: wanted.time_ms, ..Budget::default() })
 }
 
-/// Names that a run may be given beforehand.
+/// Maximum number of permissions that a run may be given in advance.
 const ALLOWED_MAX: usize = 100;
 const ALLOWED_BYTES_MAX: usize = 200;
 
@@ -143,7 +143,7 @@ impl Backend for ServiceBackend {
 
     fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order> {
         let named = wish.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
-        // A client that names the router wants the default flow, which is another one where a script replaces models and tools.
+        // A client that names the router wants the default flow, which is a different one where a script replaces models and tools.
         let is_router = self.registry.router().is_some_and(|router| router.name == named);
         let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
         let flow = self.registry.get(named).ok_or_else(|| {
@@ -176,7 +176,7 @@ impl Backend for ServiceBackend {
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),
-            // In words of the command line, which the page's are not far from.
+            // The command line's wording, which also fits the API.
             other => Problem::invalid(other.to_string()),
         })?;
         let only = wish.only.as_deref().map(allowed).transpose()?;
@@ -242,7 +242,7 @@ impl Backend for ServiceBackend {
     }
 
     async fn test_model(&self, model: &str) -> Result<api::TestedModel> {
-        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be tried here: a script plays the world")) };
+        let Some(config) = &self.config else { return Err(Problem::invalid("no model can be tried here: a script replaces models and tools")) };
         let name: Name = model.parse().map_err(|error: models::NameError| Problem::invalid(error.to_string()))?;
         model_test::test(name, config).await
     }
@@ -301,7 +301,7 @@ impl Backend for ServiceBackend {
 
     async fn workspace_file(&self, thread: &ThreadId, path: &str) -> Result<Vec<u8>> {
         let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
-        // Whatever keeps a file from being read, it is not there for whoever asks.
+        // Any read error is reported as a missing file.
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
     }
 

@@ -1,4 +1,4 @@
-//! Where indexes and weights are kept: in the user's cache folder, because all of it can be created again.
+//! Locations of indexes and weights: the user's cache folder, because everything in it can be created again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::reader;
 /// An index that nobody opened for so long is removed; it is made again when its folder is searched.
 const UNUSED_INDEX_AGE: Duration = Duration::from_secs(60 * 86_400);
 
-/// The model for vectors, pulled when it is first needed. `BATON_MODELS` names another folder for its files.
+/// The model for vectors, downloaded when first needed. `BATON_MODELS` names another folder for its files.
 pub fn vector_model(is_wanted: bool) -> Result<Model> {
     if !is_wanted {
         return Ok(Model::none());
@@ -24,7 +24,7 @@ pub fn vector_model(is_wanted: bool) -> Result<Model> {
     Ok(Model::in_folder(&folder, Sources { folder: None, npm: Some(Npm::default()) }))
 }
 
-/// The same if it is here, and nothing otherwise.
+/// The same if it is present, otherwise none.
 pub fn local_vector_model() -> Result<Model> {
     Ok(Some(vector_model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
 }
@@ -36,7 +36,7 @@ pub(crate) fn tool_vectors_file() -> Result<PathBuf> {
     Ok(folder.join("tools.vectors"))
 }
 
-/// Folders made searchable, as one. Vectors take part if their weights are here; nothing is fetched for it.
+/// One index over these folders. Vectors are used if their weights are present; nothing is downloaded.
 pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
     let model = local_vector_model()?;
     let home = match folders {
@@ -53,7 +53,7 @@ pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
     Ok(folders.with_reader(reader::for_index()?))
 }
 
-/// The index of one folder, known by its whole path.
+/// The index of one folder, named after its full path.
 pub fn index_folder(folder: &Path) -> Result<PathBuf> {
     index_folder_named(&canonical(folder)?.to_string_lossy())
 }
@@ -64,7 +64,7 @@ fn canonical(folder: &Path) -> Result<PathBuf> {
 
 fn index_folder_named(folder: &str) -> Result<PathBuf> {
     let spelled: String = folder.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-    // Folders that are spelled alike are told apart by a sum of their bytes; long ones are cut from the left.
+    // A hash distinguishes folders with the same short name; long names are cut at the left.
     let sum = folder.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     let tail: String = spelled.chars().rev().take(60).collect::<Vec<_>>().into_iter().rev().collect();
     Ok(indexes()?.join(format!("{}-{sum:016x}", tail.trim_matches('-'))))
@@ -75,7 +75,7 @@ pub fn indexes() -> Result<PathBuf> {
     Ok(cache()?.join("index"))
 }
 
-/// For measuring.
+/// The folder of an evaluation.
 pub fn eval_folder(name: &str) -> Result<PathBuf> {
     Ok(cache()?.join("eval").join(name))
 }

@@ -1,7 +1,7 @@
-//! The one configuration file. What is absent has a default, what is unknown is an error with its line.
+//! The configuration file. Missing values have defaults, unknown ones are an error with their line.
 //!
-//! It is looked for in the user's configuration folder and where `--config` says, and never in the folder one happens to be in: a
-//! file that came with somebody's repository could send the user's keys to an address of its own.
+//! It is read from the user's configuration folder or from `--config`, and never from the current folder: a file in somebody's repository
+//! could send the user's keys to another address.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,25 +31,25 @@ pub struct Config {
     pub tools: Tools,
     pub memory: Memory,
     pub store: crate::store_at::Section,
-    /// Agents elsewhere, by name.
+    /// External agents, by name.
     agents: BTreeMap<String, agents::Agent>,
     pub team: Team,
     /// Limits of `baton serve`; `baton serve --help` lists them. `[server.oidc]` is how people sign in.
     pub server: ServerSection,
-    /// What users of `baton serve` may do and spend a day, by name; `default` is everybody who is not named.
+    /// Rights and daily budgets of the users of `baton serve`, by name; `default` applies to users who are not named.
     users: server::rights::Tables,
     /// The same for groups of users.
     groups: server::rights::Tables,
     pub proxy: Proxy,
     pub notify: Notify,
-    /// How large the audit log may become.
+    /// Size limit of the audit log.
     pub audit: audit::Settings,
     /// `[flows.NAME]`: settings of a flow by name; `baton flows show NAME` lists them.
     flows: BTreeMap<String, serde_json::Value>,
-    /// What `flows` and `team` set, checked.
+    /// The settings from `flows` and `team`, checked.
     #[serde(skip)]
     pub settings: Configured,
-    /// Where it was read, if there was one.
+    /// The path it was read from, if any.
     #[serde(skip)]
     pub path: Option<PathBuf>,
 }
@@ -57,24 +57,24 @@ pub struct Config {
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedded {
-    /// Fetch the weights when they are first needed.
+    /// Download the weights when first needed.
     pub pull: bool,
     /// Where weights are kept [default: baton/models in the user's cache folder].
     folder: Option<PathBuf>,
-    /// Memory is given back when nobody asked for this long.
+    /// Idle time after which memory is freed.
     idle_s: u64,
     context_tokens_max: usize,
-    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest that runs here].
+    /// The kernels of the model: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest one available].
     pub kernels: embedded_model::Kernels,
-    /// Whether instructions that prompts have in common are kept in files beside the weights, so that a new process starts faster.
+    /// Whether common prompt prefixes are cached in files beside the weights, so that a new process starts faster.
     pub keep_prefixes: bool,
 }
 
-/// What stands before a server.
+/// Reverse proxies.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Proxy {
-    /// Addresses and networks of proxies that are believed about whose request they pass on (`X-Forwarded-For`).
+    /// Addresses and networks of trusted proxies, whose `X-Forwarded-For` is used.
     pub trusted: server::proxies::Proxies,
 }
 
@@ -96,16 +96,16 @@ pub struct Tools {
     pub root: Option<PathBuf>,
     /// Hosts that `fetch` may reach although their addresses are private.
     pub private_hosts: Vec<String>,
-    /// Tools that change things outside and need no yes of yours: `server.tool`, or a whole `server`.
+    /// Tools that may change things and need no approval: `server.tool`, or a whole `server`.
     pub allowed: Vec<String>,
-    /// Tools that the users of `baton serve` may call, beside the operator: `server.tool`, or a whole `server` [default: all, but neither files nor code
-    /// where `root` or `--workspace` names the operator's folder].
+    /// Tools that the users of `baton serve` other than the operator may call: `server.tool`, or a whole `server` [default: all, except
+    /// files and code where `root` or `--workspace` names the operator's folder].
     pub users: Option<Vec<String>>,
     /// A registry whose tools are used too, as http://host:8021; "off" uses none [default: one that answers at http://localhost:8021].
     pub registry: Option<String>,
-    /// What the registry says about its tools counts: one that it calls read-only may be called without asking.
+    /// Trust the registry's annotations: a tool that it marks as read-only may be called without asking.
     pub registry_trusted: bool,
-    /// The variable of the environment that holds the registry's bearer token [default: BATON_REGISTRY_TOKEN].
+    /// The environment variable with the registry's bearer token [default: BATON_REGISTRY_TOKEN].
     pub(crate) registry_token_env: Option<String>,
     /// Folders that `docs` searches, beside those of `--docs`.
     pub docs: Vec<PathBuf>,
@@ -114,35 +114,35 @@ pub struct Tools {
     pub mail: Option<tools::mail::Settings>,
 }
 
-/// The team of `baton up`, and what its agents know of the user.
+/// The team of `baton up`, and its knowledge of the user.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Team {
-    /// Whom "mail it to me" means.
+    /// The address for "mail it to me".
     pub me: Option<String>,
-    /// Where each agent of the team listens [default: researcher 8001, writer 8002, mailer 8003].
+    /// Port of each agent of the team [default: researcher 8001, writer 8002, mailer 8003].
     pub ports: BTreeMap<String, u16>,
-    /// Where the registry listens [default: 8021].
+    /// Port of the registry [default: 8021].
     pub registry_port: Option<u16>,
-    /// Where the page listens [default: 8080].
+    /// Port of the page [default: 8080].
     pub page_port: Option<u16>,
     /// Only these agents of the team are started [default: all].
     pub agents: Option<Vec<String>>,
-    /// Whether agents of the team that listen on this machine are used although nobody named their addresses [default: true].
+    /// Whether agents of the team that listen on this machine are used without being configured [default: true].
     discover: Option<bool>,
     /// Seconds that one call of an agent may take; `agent_ms_max` of the flow `supervise`.
     pub(crate) agent_s_max: Option<u64>,
     /// How often an agent that cannot be reached is called; `attempts_max` of the flow `supervise`.
     pub(crate) attempts_max: Option<u32>,
-    /// How often an agent that answers and is not done is asked again; `retries_max` of the flow `supervise`.
+    /// How often an agent that replies without completing its task is called again; `retries_max` of the flow `supervise`.
     pub(crate) retries_max: Option<u32>,
 }
 
-/// Where document 000 has the registry.
+/// The registry's port in specification 000.
 const REGISTRY_PORT: u16 = 8021;
 
 impl Team {
-    /// Where an agent of the team listens on this machine. The configuration may call it by any of its names.
+    /// Port of a team's agent on this machine. The configuration may use any of its names.
     pub fn port(&self, one: &Specialist) -> u16 {
         let configured = self.ports.iter().find(|(name, _)| one.is_named(name));
         configured.map_or(one.port, |(_, port)| *port)
@@ -158,13 +158,13 @@ impl Team {
     }
 }
 
-/// What is remembered from one run to the next.
+/// What is kept between runs.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Memory {
-    /// Notes are dropped after so many days; 0 keeps none.
+    /// Days after which notes are dropped; 0 keeps none.
     days: u32,
-    /// Conversations are deleted after so many days without use; 0 keeps them.
+    /// Days without use after which conversations are deleted; 0 keeps them.
     pub conversation_days: u32,
     /// Uploaded documents are deleted after so many days; 0 keeps them.
     pub upload_days: u32,
@@ -217,7 +217,7 @@ impl Config {
         Config { settings: Configured::empty(&globals.flows), ..Config::default() }
     }
 
-    /// The configuration of a run. Where a script replaces models and tools, the user's own is left out; one that was named is read.
+    /// The configuration of a run. Where a script replaces models and tools, the user's default file is not read; one named explicitly is.
     pub fn for_run(globals: &GlobalArgs) -> Result<Config> {
         if globals.script.is_some() && globals.config.is_none() { Ok(Config::empty(globals)) } else { Config::read(globals) }
     }
@@ -227,8 +227,8 @@ impl Config {
         Users::new(self.users.clone(), self.groups.clone()).map_err(ServiceError::Usage)
     }
 
-    /// Agents that are not flows here: those configured, those of the team whose address the environment says, and those of the team that are found at
-    /// their ports of this machine.
+    /// External agents: configured ones, those of the team whose address is in the environment, and those found on their default ports on
+    /// this machine.
     pub fn agents(&self) -> Result<agents::Agents> {
         let as_agent = |one: &Specialist| TeamAgent {
             name: one.flow.to_owned(),

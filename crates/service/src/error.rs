@@ -11,10 +11,10 @@ pub type Result<T> = std::result::Result<T, ServiceError>;
 /// What stopped a command or a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A wrong option, configuration or name; the message says what to write instead.
+    /// An invalid option, configuration or name; the message says what to write instead.
     #[error("{0}")]
     Usage(String),
-    /// A check found something, or something outside did not work.
+    /// A check failed, or something external did not work.
     #[error("{0}")]
     Failed(String),
     /// The folder of the database cannot be used.

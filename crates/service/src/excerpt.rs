@@ -1,4 +1,4 @@
-//! The very place of a passage in its document.
+//! Locates a passage in its document.
 
 use graph::UserId;
 use index::Folders;
@@ -7,19 +7,19 @@ use wire::api;
 /// Lines (pages, paragraphs) shown before and after a passage.
 const AROUND: u32 = 120;
 
-/// The document around a passage, and where in there the passage stands. `None` if there is no such document that the user may read.
+/// The document around a passage, and the passage's position in it. `None` if there is no such document that the user may read.
 pub(crate) fn of(folders: &Folders, user: &UserId, address: &str, title: &str, place: Option<&str>, text: &str) -> Option<api::Excerpt> {
     let (from, to) = place.and_then(numbers).unwrap_or((1, u32::MAX));
     let mut line = from.saturating_sub(AROUND).max(1);
     let mut read = folders.read_for(Some(user.as_str()), address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
     let mut found = find(&read.text, text);
     if found.is_none() && read.is_cut {
-        // Long lines: what stands before leaves no room for the passage itself.
+        // Long lines: the text before leaves no room for the passage itself.
         line = from;
         read = folders.read_for(Some(user.as_str()), address, Some(line), Some(to.saturating_add(AROUND))).ok()?;
         found = find(&read.text, text);
     }
-    // What the index reads is not always what is written: marks of Markdown are left out. Then the lines themselves are shown.
+    // Indexed text may differ from the file: Markdown markup is removed. Then the lines themselves are shown.
     let (start, end) = found.unwrap_or_else(|| lines(&read.text, from.saturating_sub(line), to.saturating_sub(line)));
     let units = |bytes: usize| read.text[..bytes].encode_utf16().count();
     let (start, end) = (units(start), units(end));
@@ -37,7 +37,7 @@ fn numbers(place: &str) -> Option<(u32, u32)> {
     Some((from.trim().parse().ok()?, to.trim().parse().ok()?))
 }
 
-/// Where a text stands in another, in bytes, whatever the spaces between its words.
+/// The byte range of a text in another, ignoring white space.
 fn find(document: &str, text: &str) -> Option<(usize, usize)> {
     if let Some(start) = document.find(text) {
         return Some((start, start + text.len()));
@@ -52,7 +52,7 @@ fn find(document: &str, text: &str) -> Option<(usize, usize)> {
     Some((dense[start].0, last + c.len_utf8()))
 }
 
-/// From one line to another, both counted from 0 and included.
+/// From one line to another, counted from 0, inclusive.
 fn lines(document: &str, from: u32, to: u32) -> (usize, usize) {
     let mut at = 0;
     let (mut start, mut end) = (None, 0);

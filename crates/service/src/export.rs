@@ -5,7 +5,7 @@ use tools::document::{self, Document, DocumentError};
 
 /// The bytes of the document.
 pub async fn document(file: Export) -> Result<Vec<u8>, DocumentError> {
-    // Made in a folder of its own, which goes when it was read.
+    // Written into a temporary folder, which is removed afterwards.
     let folder = tempfile::tempdir().map_err(|error| DocumentError::Broken(error.to_string()))?;
     let settings = document::Settings { folder: folder.path().to_owned(), ..document::Settings::default() };
     let format = match file.format {

@@ -31,15 +31,15 @@ pub struct GlobalArgs {
 }
 
 impl GlobalArgs {
-    /// A database and a configuration of the caller's own.
+    /// A separate database and configuration.
     pub fn new(db: PathBuf, config: PathBuf) -> GlobalArgs {
         GlobalArgs { db: Some(db), store: None, config: Some(config), script: None, flows: Registry::default() }
     }
 
-    /// For commands that begin something: the file is made if there is none.
+    /// For commands that may start something: the file is created if missing.
     pub async fn open_or_make(&self) -> Result<Arc<dyn Store>> {
         let path = self.path()?;
-        // Files are kept there, whatever keeps the runs.
+        // Files are stored there, whatever stores the runs.
         if self.db.is_none()
             && let Some(folder) = path.parent()
         {
@@ -51,7 +51,7 @@ impl GlobalArgs {
         Ok(Arc::new(SqliteStore::open(path, SqliteSettings::default())?))
     }
 
-    /// For commands that look at what there is: a mistyped path must not become an empty database.
+    /// For commands that only inspect: a mistyped path must not become an empty database.
     pub async fn open(&self) -> Result<Arc<dyn Store>> {
         if let Some(at) = self.shared()? {
             return at.open().await;
@@ -76,7 +76,7 @@ impl GlobalArgs {
         Ok(SqliteStore::open(path, SqliteSettings::default())?)
     }
 
-    /// What a server that is started with this place is told about its store. A URL with a password came from the environment, which it inherits.
+    /// Options about the store for a server started from here. A URL with a password came from the environment, which it inherits.
     pub fn store_arguments(&self) -> Vec<String> {
         let named = self.store.as_ref().filter(|url| std::env::args().any(|argument| argument.contains(url.as_str())));
         named.map_or_else(Vec::new, |url| vec!["--store".to_owned(), url.clone()])
@@ -87,8 +87,8 @@ impl GlobalArgs {
         store_at::find(self.store.as_deref(), self.db.is_some(), self)
     }
 
-    /// The place of an agent, whose database is its own: the one that was named, or one beside the user's. What agents write lies in one folder, so that
-    /// the mailer finds what the writer made.
+    /// The arguments of an agent, which has its own database: the named one, or one beside the user's. All agents write into one folder, so
+    /// that the mailer finds the writer's files.
     pub fn of_agent(&self, name: &str) -> Result<GlobalArgs> {
         let db = match &self.db {
             Some(db) => db.clone(),

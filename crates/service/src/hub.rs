@@ -1,4 +1,4 @@
-//! The tools there are: those that come with Baton, the servers of the user's `mcp.json` files, and what was imported.
+//! The available tools: built-in servers, the servers of the user's `mcp.json` files, and imported ones.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,53 +16,54 @@ use crate::global_args::GlobalArgs;
 use crate::rank::ByMeaning;
 use crate::reader;
 
-/// Made-up data has no place in an answer until somebody wants it there: `baton tools enable stories`.
+/// Sample data is not used until enabled: `baton tools enable stories`.
 const SAMPLES: [&str; 1] = ["stories"];
 
-/// In place of an address: no registry is used, not even one at the default address.
+/// Instead of an address: no registry is used, not even at the default address.
 const OFF: &str = "off";
-/// The variable that says where the registry is.
+/// The environment variable with the registry's address.
 pub const REGISTRY_URL: &str = "BATON_REGISTRY_URL";
-/// The variable that holds a registry's bearer token unless the configuration names another.
+/// The environment variable with a registry's bearer token unless the configuration names another.
 const REGISTRY_TOKEN: &str = "BATON_REGISTRY_TOKEN";
 
-/// Which servers a command uses.
+/// The servers of a command.
 #[derive(clap::Args, Default)]
 pub struct Servers {
-    /// A file of MCP servers as other hosts write it; may be given several times [default: mcp.json in Baton's data folder]
+    /// A file of MCP servers in the usual format; may be repeated [default: mcp.json in Baton's data folder]
     ///
-    /// A file in the folder you are in is not read by itself: it could start anything.
+    /// A file in the current folder is not read automatically: it could start anything.
     #[arg(long = "mcp", value_name = "MCP.JSON")]
     configs: Vec<PathBuf>,
-    /// A folder or file of documents to search and cite; may be given several times [default: in Baton's own folder, its documentation]
+    /// A folder or file of documents to search and cite; may be repeated [default: in Baton's source folder, its documentation]
     #[arg(long, value_name = "DIR")]
     pub docs: Vec<PathBuf>,
-    /// The folder in which `files` and `code` work, for this command [default: one of Baton's own for each thread]
+    /// The folder in which `files` and `code` work, for this command [default: one folder per thread, managed by Baton]
     #[arg(long, value_name = "DIR")]
     pub workspace: Option<PathBuf>,
-    /// A registry whose tools are used too: http://host:8021, or `off` [default: the configuration's, or one that answers at http://localhost:8021]
+    /// A registry whose tools are used too: http://host:8021, or `off` [default: the configuration's, or one that answers at
+    /// http://localhost:8021]
     ///
-    /// Its tools count as untrusted unless the configuration says [tools] registry_trusted = true. Servers that are built in or configured here are
-    /// used from here.
+    /// Its tools are untrusted unless the configuration has [tools] registry_trusted = true. Built-in and locally configured servers take
+    /// precedence.
     #[arg(long, value_name = "URL", env = REGISTRY_URL, hide_env = true)]
     registry: Option<String>,
-    /// An index that is open already, in place of one over `docs`.
+    /// An index that is open already, instead of one over `docs`.
     #[arg(skip)]
     pub open_index: Option<Arc<Folders>>,
 }
 
 impl Servers {
-    /// Only what comes with Baton, over these documents.
+    /// Only built-in servers, over these documents.
     pub fn over(docs: PathBuf) -> Self {
         Servers { docs: vec![docs], registry: Some(OFF.to_owned()), ..Servers::default() }
     }
 
-    /// What the environment says, for commands without these options.
+    /// Values from the environment, for commands without these options.
     pub fn of_environment() -> Self {
         Servers { registry: config::env(REGISTRY_URL), ..Servers::default() }
     }
 
-    /// The registry whose tools are used: the one that was named, or one that answers at the default address.
+    /// The registry to use: the named one, or one that answers at the default address.
     pub async fn registry(&self, settings: &config::Config) -> Result<Option<RegistrySource>> {
         let named = self.registry.as_deref().or(settings.tools.registry.as_deref()).map(str::trim);
         let url = match named {
@@ -92,18 +93,18 @@ impl Servers {
         self.registry.as_deref().is_some_and(|url| !matches!(url.trim(), "" | OFF))
     }
 
-    /// The names of all servers: those that come with Baton and those that are configured. Nothing is started by this.
+    /// The names of all servers, built-in and configured. Starts none of them.
     pub fn names(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Vec<String>> {
         let configured = self.configured(globals, settings)?.servers.into_keys().chain(imported_servers(globals)?.servers.into_keys());
         Ok(reserved().map(str::to_owned).chain(configured).collect())
     }
 
-    /// Names that imported servers may not have: those of servers that come with Baton, and those in the user's own files.
+    /// Names that imported servers may not have: those of built-in servers and of the user's own files.
     pub fn reserved(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Vec<String>> {
         Ok(reserved().chain([REGISTRY]).map(str::to_owned).chain(self.configured(globals, settings)?.servers.into_keys()).collect())
     }
 
-    /// Nothing is started by this: servers are when somebody needs them.
+    /// Starts no server: each is started when first needed.
     pub fn hub(
         &self,
         globals: &GlobalArgs,
@@ -145,7 +146,7 @@ impl Servers {
     }
 }
 
-/// Where somebody tries Baton for the first time, there is something to ask about.
+/// Something to ask about for first-time users.
 fn own_documents() -> Vec<PathBuf> {
     let own = ["README.md", "ARCHITECTURE.md"].map(PathBuf::from);
     let is_ours =
@@ -153,7 +154,7 @@ fn own_documents() -> Vec<PathBuf> {
     own.into_iter().filter(|file| is_ours && file.is_file()).collect()
 }
 
-/// Those that come with Baton run in this process.
+/// Built-in servers run in this process.
 pub fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
     let (ready, unready) = tools::all(settings);
     for lack in unready {
@@ -174,13 +175,13 @@ pub fn with_builtins(mut hub: Builder, settings: &tools::Settings) -> Builder {
 }
 
 impl Servers {
-    /// What is searched and cited: what was named here and in the configuration.
+    /// The documents to search: those named here and in the configuration.
     pub fn documents(&self, settings: &config::Config) -> Vec<PathBuf> {
         let named: Vec<PathBuf> = self.docs.iter().chain(&settings.tools.docs).cloned().collect();
         if named.is_empty() { own_documents() } else { named }
     }
 
-    /// Where `files` and `code` work: in the folder that was named here or in the configuration, or in one of Baton's own for each thread.
+    /// The workspaces of `files` and `code`: the folder named here or in the configuration, or one per thread.
     pub fn workspaces(&self, folder: &Path, settings: &config::Config) -> Workspaces {
         let own = folder.join("workspaces");
         match self.workspace.as_ref().or(settings.tools.root.as_ref()) {
@@ -189,7 +190,7 @@ impl Servers {
         }
     }
 
-    /// What the built-in servers are made from. What they write lies in Baton's data folder unless the configuration says otherwise.
+    /// The settings of the built-in servers. They write to Baton's data folder unless the configuration says otherwise.
     fn builtins(&self, folder: &Path, settings: &config::Config, text_model: Option<Arc<dyn TextModel>>) -> Result<tools::Settings> {
         let config = &settings.tools;
         let documents =
@@ -220,12 +221,12 @@ impl Servers {
     }
 }
 
-/// The servers that come with Baton, whether or not they can be used here.
+/// The built-in servers, whether or not they are available here.
 fn reserved() -> impl Iterator<Item = &'static str> {
     tools::KINDS.iter().map(|kind| kind.name)
 }
 
-/// What was imported. Of the environment it sees only what a person listed.
+/// Imported servers. They get only the environment variables that a person listed.
 fn imported_servers(globals: &GlobalArgs) -> Result<Config> {
     let path = imported(globals)?;
     if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(ServiceError::Usage) } else { Ok(Config::default()) }
@@ -235,19 +236,19 @@ pub fn is_imported(globals: &GlobalArgs, server: &str) -> Result<bool> {
     Ok(imported_servers(globals)?.servers.contains_key(server))
 }
 
-/// Where imports are kept, in the form of any other `mcp.json`.
+/// The file of imports, in the format of `mcp.json`.
 pub fn imported(globals: &GlobalArgs) -> Result<PathBuf> {
     Ok(folder(globals)?.join("imported.json"))
 }
 
-/// Where the files of a thread are, unless a command named another folder for them.
+/// The files of a thread, unless a command named another folder.
 pub fn workspace_of(globals: &GlobalArgs, thread: &str) -> Result<PathBuf> {
-    // A script plays a world without a configuration.
+    // With a script, the configuration is not used.
     let config = if globals.script.is_some() { config::Config::default() } else { config::Config::read(globals)? };
     Ok(Servers::default().workspaces(&folder(globals)?, &config).folder(Some(thread)))
 }
 
-/// Where Baton keeps what belongs to the database.
+/// The data folder beside the database.
 pub fn folder(globals: &GlobalArgs) -> Result<PathBuf> {
     Ok(globals.path()?.parent().map(Path::to_path_buf).unwrap_or_default())
 }

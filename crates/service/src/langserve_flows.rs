@@ -1,4 +1,4 @@
-//! Every flow as LangServe's clients find it: `/{flow}/invoke` and its siblings, and for an agent its own flow at `/graph`.
+//! Every flow for LangServe clients: `/{flow}/invoke` and related routes, and for an agent its own flow at `/graph`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use wire::langserve::{Capability, Description};
 
 use crate::config::Config;
 
-/// `graph` is what `/graph` leads to.
+/// `graph` is the flow at `/graph`.
 pub fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) -> BTreeMap<String, Served> {
     let registry = config.settings.registry();
     let served = |flow: &Descriptor| one(flow, model, config, has_docs);

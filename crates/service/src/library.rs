@@ -1,6 +1,6 @@
-//! The documents of a server: the folders it was given, and what each user uploads, in one index that is kept up to date.
+//! The documents of a server: its configured folders, and each user's uploads, in one index that is kept up to date.
 //!
-//! Every user has a folder of their own below `uploads`. The index itself keeps other users from finding or reading what is in it ([`index::OwnedFolder`]).
+//! Every user has a folder below `uploads`. The index keeps other users from finding or reading its files ([`index::OwnedFolder`]).
 
 use std::fs;
 use std::io::Write as _;
@@ -20,7 +20,7 @@ use crate::private;
 use crate::shared_uploads::SharedUploads;
 use crate::uploads::{self, folder_name};
 
-/// What one user may have here.
+/// Limits of one user's uploads.
 const FILES_MAX: usize = 1_000;
 /// Another process may be indexing the same folders.
 const BUSY_FOR: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(crate) struct Library(Arc<Inner>);
 
 struct Inner {
     folders: Arc<Folders>,
-    /// Those it was given.
+    /// The configured ones.
     named: Vec<PathBuf>,
     uploads: PathBuf,
     kept: Kept,
@@ -50,10 +50,10 @@ pub(crate) struct Kept {
     pub(crate) age_max: Option<Duration>,
 }
 
-/// The last look at the folders.
+/// The last refresh.
 #[derive(Default)]
 struct Looked {
-    /// When it began; files that are older were seen.
+    /// Its start; files older than that were seen.
     began: Option<SystemTime>,
     report: Report,
     trouble: Option<String>,
@@ -92,7 +92,7 @@ impl Library {
         &self.0.uploads
     }
 
-    /// Whether there is anything for this user to answer from.
+    /// Whether this user has any documents.
     pub(crate) fn has_any(&self, user: &UserId) -> bool {
         !self.0.named.is_empty() || fs::read_dir(self.folder(user)).is_ok_and(|mut files| files.next().is_some())
     }
@@ -125,7 +125,7 @@ impl Library {
         api::Documents { folders: self.0.named.iter().map(|folder| folder.display().to_string()).collect(), files, index }
     }
 
-    /// Keeps a file whose name is plain, in place of one of the same name.
+    /// Stores a file with a valid name, replacing one of the same name.
     pub(crate) async fn put(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> std::result::Result<api::Uploaded, Problem> {
         if !is_readable(name, &bytes) {
             let words = "that is neither text nor PDF nor DOCX, and could not be read; Markdown, text, HTML, PDF, DOCX and source code can";
@@ -162,7 +162,7 @@ impl Library {
         if others.len() >= FILES_MAX || others.iter().sum::<u64>() + bytes.len() as u64 > self.0.kept.bytes_max {
             return Err(self.too_much());
         }
-        // Whole or not at all, and the index does not look at hidden files.
+        // Atomic; the index ignores hidden files.
         let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
         file.persist(folder.join(name)).map_err(|error| failed(error.error))?;
@@ -227,7 +227,7 @@ async fn keep_copy(library: std::sync::Weak<Inner>) {
     }
 }
 
-/// Whether the index has a reader for it. What is broken inside is found when it is read.
+/// Whether the index has a reader for it. Damaged content is detected when it is read.
 fn is_readable(name: &str, bytes: &[u8]) -> bool {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).unwrap_or_default();
     match ending.as_str() {
@@ -269,13 +269,13 @@ async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
     }
 }
 
-/// Looks at the folders whenever something was given or taken away. Ends with the library.
+/// Refreshes the index after each change. Ends with the library.
 async fn keep_up(library: std::sync::Weak<Inner>) {
     let mut tries = 0;
     loop {
         let Some(inner) = library.upgrade() else { return };
         if tries == 0 {
-            // Not for long while nobody wants anything: whoever holds this keeps the library alive.
+            // Holds the library only briefly, so that it can be dropped.
             if tokio::time::timeout(BUSY_FOR, inner.wanted.notified()).await.is_err() {
                 continue;
             }

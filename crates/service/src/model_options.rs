@@ -29,7 +29,7 @@ pub struct ModelOptions {
     /// [default: what `baton doctor` says]
     #[arg(long, value_name = "MODEL")]
     pub model: Option<String>,
-    /// Never fetch the embedded model's weights by itself
+    /// Never download the embedded model's weights automatically
     #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
     pub no_pull: bool,
     /// Record the replies of models and tools in FILE, to be played back
@@ -40,18 +40,18 @@ pub struct ModelOptions {
     pub replay: Option<std::path::PathBuf>,
     #[command(flatten)]
     pub servers: Servers,
-    /// A model of the caller's own that answers in place of all others.
+    /// A caller's model that replaces all others.
     #[arg(skip)]
     pub own_model: Option<Arc<dyn Model>>,
 }
 
 impl ModelOptions {
-    /// Prepares models, tools and agents as these options say. Reports the chosen model unless `is_quiet`.
+    /// Prepares models, tools and agents according to these options. Reports the chosen model unless `is_quiet`.
     pub async fn prepare(&self, globals: &GlobalArgs, config: &Config, is_quiet: bool) -> Result<EffectSetup> {
         let wrong = |error: cassette::CassetteError| ServiceError::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
-            // The prompts must be those of the recording, and they depend on the model. It is not called, so no key is needed.
+            // The prompts must match the recording, and they depend on the model. It is not called, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
             // Recordings and scripts have no verifier.
             let profile = ModelProfile { has_verifier: false, ..named.map(|name| profile_of(&name, config)).unwrap_or_default() };
@@ -84,12 +84,12 @@ impl ModelOptions {
         Ok(EffectSetup { handler, profile, tools: Some(hub), choice })
     }
 
-    /// Which model would be used; nothing is fetched or loaded.
+    /// The model that would be used; nothing is downloaded or loaded.
     pub async fn choose(&self, config: &Config) -> Result<Choice> {
         choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
     }
 
-    /// The models as these options want them, with the weights fetched if that is what it takes, and which one was chosen.
+    /// The models for these options, with weights downloaded if necessary, and the chosen one.
     pub async fn models(&self, config: &Config, is_quiet: bool) -> Result<(Models, Choice)> {
         let mut choice = self.choose(config).await?;
         let folder = config.embedded.folder()?;
@@ -98,7 +98,7 @@ impl ModelOptions {
             if !weights::is_there(&folder, &pinned)
                 && let Err(why) = pull::pull(&pinned, &folder, weights::Sources::all(None), is_quiet).await
             {
-                // A model that was named is not replaced by another.
+                // A model that was named explicitly is not replaced.
                 if matches!(choice.by, Source::Flag | Source::Configuration) || matches!(why, ServiceError::Stopped(..)) {
                     return Err(why);
                 }
@@ -113,7 +113,7 @@ impl ModelOptions {
     }
 }
 
-/// Prepared effect handlers, and what is known of them.
+/// Prepared effect handlers, and their properties.
 pub struct EffectSetup {
     pub handler: Arc<dyn EffectHandler>,
     pub profile: ModelProfile,
@@ -123,7 +123,7 @@ pub struct EffectSetup {
     pub choice: Option<Choice>,
 }
 
-/// The model of this binary that judges sentences.
+/// The built-in model that judges sentences.
 pub fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
     match Verifier::shared() {
         Ok(verifier) => Ok(verifier),
@@ -131,7 +131,7 @@ pub fn verifier() -> std::result::Result<&'static dyn Entailment, String> {
     }
 }
 
-/// What flows may know of a model: they prompt a small one differently, and fit what they show into what it can hold.
+/// The profile of a model for flows: they prompt a small one differently, and fit prompts into its context.
 pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
     const UNKNOWN_TOKENS: u32 = 32_768;
     match name.family {
@@ -163,7 +163,7 @@ fn micros(usd: f64) -> u64 {
     (usd.max(0.0) * 1_000_000.0).round() as u64
 }
 
-/// The models with one of the caller's own, which answers. It counts as a large one.
+/// The models with a caller's own, which is used for every call. It counts as a large one.
 fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
     let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
     let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
@@ -192,7 +192,7 @@ pub enum Look {
 
 pub const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
 
-/// `embedded` alone is the one that is taken by default.
+/// `embedded` alone means the default one.
 const EMBEDDED: &str = "embedded";
 
 pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
@@ -234,7 +234,7 @@ fn default_weights() -> Result<Pinned> {
     weights::all().into_iter().next().ok_or_else(|| ServiceError::Failed("this build knows no weights".into()))
 }
 
-/// The weights a name means.
+/// The weights of a name.
 pub fn pinned(name: &Name) -> Result<Pinned> {
     let all = weights::all();
     let known: Vec<String> = all.iter().map(|pinned| name_of(pinned).to_string()).collect();

@@ -1,4 +1,4 @@
-//! What a person may want to know while a service is prepared: which model answers, what is downloaded.
+//! Notices for a person while a service is prepared: the chosen model, downloads.
 //!
 //! This crate prints nothing. The program installs a receiver once, as with a logger; without one, notices are dropped.
 
@@ -10,14 +10,14 @@ pub trait Notices: Send + Sync {
     fn note(&self, text: &str);
     /// A notice of less importance.
     fn detail(&self, text: &str);
-    /// Progress of the download that is running; `None` when it has ended.
+    /// Progress of the running download; `None` when it has ended.
     fn download(&self, progress: Option<&Download>);
 }
 
-/// How far a download is.
+/// Progress of a download.
 #[derive(Clone, Debug)]
 pub struct Download {
-    /// Bytes that are here.
+    /// Bytes downloaded.
     pub done_bytes: u64,
     /// Bytes of the whole file.
     pub total_bytes: u64,

@@ -1,14 +1,14 @@
 //! The name of this process in leases, and whether another process has certainly exited.
 //!
-//! An owner is `host/boot-namespace/pid/started`: a process number alone comes round again, and means nothing in another
-//! container or after a reboot. Only a process in the same PID namespace and boot is reported as gone; leases of all others expire.
+//! An owner is `host/boot-namespace/pid/started`: a process id alone is reused, and is meaningless in another container or after a reboot.
+//! Only a process in the same PID namespace and boot is reported as gone; all other leases expire.
 
 use std::fs;
 
 /// The name of this process.
 pub(crate) fn this() -> String {
     let pid = std::process::id();
-    // Without /proc nobody can be seen, so `is_gone` never claims anything; the time keeps the name apart from others.
+    // Without /proc no process is visible, so `is_gone` always returns `false`; the time keeps the name unique.
     let started = started(pid).unwrap_or_else(|| std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64));
     format!("{}/{pid}/{started}", view())
 }
@@ -18,14 +18,14 @@ pub(crate) fn is_gone(owner: &str) -> bool {
     let mut parts = owner.rsplitn(3, '/');
     let (Some(began), Some(pid), Some(seen_from)) = (parts.next(), parts.next(), parts.next()) else { return false };
     let (Ok(began), Ok(pid)) = (began.parse::<u64>(), pid.parse::<u32>()) else { return false };
-    // If not even this process can be seen, not seeing another says nothing.
+    // If not even this process is visible, a missing one proves nothing.
     if seen_from != view() || started(std::process::id()).is_none() {
         return false;
     }
     started(pid) != Some(began)
 }
 
-/// From where processes are seen: two processes with the same view see one another.
+/// Processes with the same view can see one another.
 fn view() -> String {
     let read = |path: &str| fs::read_to_string(path).map(|text| text.trim().to_owned()).unwrap_or_default();
     let boot: String = read("/proc/sys/kernel/random/boot_id").chars().filter(char::is_ascii_hexdigit).take(12).collect();
@@ -34,10 +34,10 @@ fn view() -> String {
     format!("{}/{boot}-{namespace}", read("/proc/sys/kernel/hostname").replace('/', "-"))
 }
 
-/// When a process began, in ticks since boot; `None` for one that does not exist or is a zombie.
+/// Start time of a process, in ticks since boot; `None` if it does not exist or is a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name stands in brackets and may hold anything, brackets too.
+    // The name is in brackets and may contain anything, including brackets.
     let mut fields = stat[stat.rfind(')')? + 1..].split_whitespace();
     let state = fields.next()?;
     if matches!(state, "Z" | "X" | "x") {
@@ -84,7 +84,7 @@ mod tests {
         let owner = renamed(|parts| (parts[2], parts[3]) = (child.id().to_string(), began.to_string()));
         assert!(!is_gone(&owner));
         child.kill().unwrap();
-        // Not waited for yet: it dies a moment after the signal, and then is a zombie.
+        // Not waited for yet: it exits shortly after the signal, and then is a zombie.
         let dead = (0..500).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             is_gone(&owner)

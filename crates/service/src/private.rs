@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-/// Makes a folder of Baton's own, with those above it that are missing. One that other accounts could read is closed to them.
+/// Creates a folder with missing parents. One that other accounts could read is made private.
 pub fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let is_shared = folder.metadata()?.mode() & 0o077 != 0;
@@ -15,24 +15,24 @@ pub fn make_folder(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a whole file; whoever reads it sees the old text or the new one.
+/// Replaces a file atomically.
 pub fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    // Temporary files are made for this account only.
+    // Temporary files are readable by this account only.
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     file.write_all(text.as_bytes())?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// A file that lines are added to.
+/// Opens a file for appending.
 pub fn append(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(path)?;
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)
 }
 
-/// A file that does not exist yet.
+/// Creates a file that must not exist yet.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

@@ -9,7 +9,7 @@ use crate::model_options::name_of;
 use crate::notices::{self, Download};
 use crate::signals::Interrupts;
 
-/// Downloads the weights, with notices of where they come from and why other sources failed. What was downloaded is kept when it is interrupted.
+/// Downloads the weights, with notices about their source and failed ones. An interrupted download is kept.
 pub async fn pull(pinned: &Pinned, folder: &Path, sources: Sources, is_quiet: bool) -> Result<Pulled> {
     let name = name_of(pinned);
     if !is_quiet {

@@ -1,4 +1,4 @@
-//! Finding tools by words and by meaning, for the hub.
+//! Ranks tools by words and vectors, for the hub.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use index::{Model, Tool, Tools};
 use mcp_hub::{Lexical, Rank, ToolInfo};
 
-/// Vectors take part if their weights are here; nothing is fetched for it.
+/// Vectors are used if their weights are present; nothing is downloaded.
 pub(crate) struct ByMeaning {
     model: Model,
-    /// Where the tools' vectors are kept, so that a list that comes again has them.
+    /// The cache file of the tools' vectors.
     vectors: PathBuf,
     kept: Mutex<Option<(u64, Arc<Tools>)>>,
 }

@@ -1,4 +1,4 @@
-//! From a question and its options to the run that answers it; the same for one question and for a session.
+//! From a question and its options to its run; the same for a single question and a session.
 
 use engine::Order;
 use flows::input::{ModelProfile, Question};
@@ -13,31 +13,31 @@ use crate::global_args::GlobalArgs;
 use crate::model_options::ModelOptions;
 use crate::settings;
 
-/// The options of one question and of a session.
+/// Options of a single question and of a session.
 #[derive(clap::Args)]
 pub struct AskOptions {
-    /// Which flow answers; `baton flows` lists them [default: auto, which picks one for each question]
+    /// The flow that answers; `baton flows` lists them [default: auto, which picks one for each question]
     #[arg(long)]
     pub flow: Option<String>,
     /// The thread it belongs to [default: a new one]
     #[arg(long)]
     thread: Option<String>,
-    /// Have a person agree to the plan, or change it, before it is carried out
+    /// Let a person approve or change the plan before it is carried out
     #[arg(long)]
     pub approve: bool,
-    /// Remove sentences that nothing supports, and not only mark them
+    /// Remove unsupported sentences instead of only marking them
     #[arg(long)]
     pub strict: bool,
-    /// What a run may spend: tokens=N,usd=X,time=30s,calls=N, any of them
+    /// Budget of a run: tokens=N,usd=X,time=30s,calls=N, any of them
     #[arg(long, value_parser = budget::parse, value_name = "LIMITS")]
     budget: Option<Budget>,
-    /// A tool (server.tool) or a server whose calls need no permission here; may be given several times
+    /// A tool (server.tool) or a server whose calls need no permission here; may be repeated
     #[arg(long, value_name = "TOOL_OR_SERVER")]
     allow: Vec<String>,
-    /// Allow every tool call without asking; meant for a job in a sandbox that nobody attends
+    /// Allow every tool call without asking; meant for unattended jobs in a sandbox
     #[arg(long)]
     pub yes: bool,
-    /// A setting of the flow; `baton flows show FLOW` lists them. May be given several times
+    /// A setting of the flow; `baton flows show FLOW` lists them. May be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     #[command(flatten)]
@@ -45,17 +45,17 @@ pub struct AskOptions {
 }
 
 impl AskOptions {
-    /// The thread that was named.
+    /// The named thread.
     pub fn thread(&self) -> Result<Option<ThreadId>> {
         self.thread.as_deref().map(thread).transpose()
     }
 
-    /// What `--set` says for this flow.
+    /// The settings from `--set` for this flow.
     pub fn settings(&self, flow: &str, globals: &GlobalArgs) -> Result<Map<String, Value>> {
         settings::parse_all(&globals.flows, flow, &self.set)
     }
 
-    /// A question asked with these options, and these settings of the flow.
+    /// A question with these options, and these settings of the flow.
     pub fn request<'a>(
         &self,
         flow: &'a str,
@@ -83,7 +83,7 @@ impl AskOptions {
         })
     }
 
-    /// What needs no permission in these runs. A name that fits no server is a mistake.
+    /// Permissions of these runs. A name that matches no server is an error.
     fn allowed(&self, config: &Config, globals: &GlobalArgs) -> Result<Vec<String>> {
         if globals.script.is_none() && !self.allow.is_empty() {
             let servers = self.model_options.servers.names(globals, config)?;
@@ -120,20 +120,20 @@ pub struct RunRequest<'a> {
     pub question: &'a str,
     /// The thread it continues; a new one otherwise.
     pub thread: Option<ThreadId>,
-    /// A person agrees to the plan.
+    /// A person approves the plan.
     pub approve: bool,
-    /// What the user prefers otherwise.
+    /// `None` means the user's preference.
     pub strict: Option<bool>,
     pub budget: Budget,
     /// There are documents to answer from.
     pub has_docs: bool,
-    /// As `Configured::settings_for` makes them.
+    /// From `Configured::settings_for`.
     pub settings: Value,
     /// Tools and servers that need no permission in this run.
     pub allowed: Vec<String>,
 }
 
-/// The flow that was named, or the default one. Checked before anything is made ready for it.
+/// The named flow, or the default one. Checked before anything else is prepared.
 pub fn flow(named: Option<&str>, globals: &GlobalArgs) -> Result<String> {
     // A script replaces the tools that the samples call.
     let default = if globals.script.is_some() { globals.flows.default_sample() } else { globals.flows.default_flow() };
@@ -157,7 +157,7 @@ pub fn check_can_approve(flow: &str, registry: &Registry) -> Result<()> {
 }
 
 impl RunRequest<'_> {
-    /// The order for the engine, which adds what earlier runs left.
+    /// The order for the engine, which adds the notes of earlier runs.
     pub fn order(self, model: ModelProfile) -> Result<Order> {
         if self.approve {
             check_can_approve(self.flow.name, self.registry)?;

@@ -1,7 +1,7 @@
-//! Effects performed by a script, whose changes are kept in a file.
+//! Effects performed by a script, with changes recorded in a file.
 //!
-//! Everything a script marks as a change (`notes.append`, `mail.send`) is a line in a file beside the database. The line *is* the
-//! change, so another process that looks after a crash sees the truth: it is there, or it did not happen.
+//! Everything a script marks as a change (`notes.append`, `mail.send`) is a line in a file beside the database. The line *is* the change,
+//! so after a crash another process can determine whether it happened.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom, Write as _};
@@ -49,7 +49,7 @@ impl EffectHandler for SampleHandler {
         let written = tokio::task::spawn_blocking(move || changes.append(&change).map(|()| change.reply)).await;
         written.unwrap_or_else(|panic| Err(io::Error::other(panic))).unwrap_or_else(|error| {
             let path = self.changes.path.display();
-            // The line may be there all the same, so this is not tried again by itself.
+            // The line may have been written, so the outcome is unknown and there is no retry.
             Reply::failed(Failure::new(FailureKind::InDoubt, format!("{path} could not be written: {error}")))
         })
     }
@@ -90,7 +90,7 @@ impl Changes {
         if has_torn_end(&mut file)? {
             line.insert(0, b'\n');
         }
-        // One write: appended lines of two processes do not mix.
+        // A single write: lines appended by two processes do not mix.
         file.write_all(&line)?;
         file.sync_data()
     }
@@ -102,7 +102,7 @@ impl Changes {
             Err(error) => return Err(error),
         };
         for line in BufReader::new(file).split(b'\n') {
-            // A torn line is a change that was cut off before it was one.
+            // An incomplete line is a change that did not happen.
             if let Ok(change) = serde_json::from_slice::<Change>(&line?)
                 && change.key == key
             {

@@ -30,10 +30,10 @@ use crate::model_options::ModelOptions;
 use crate::performing::Performing;
 use crate::wiring::{self, EngineRole, RunModels};
 
-/// Time that effects in flight may take to end when the service is stopped.
+/// Time for effects in flight when the service is stopped.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// A service that is built and not yet reachable.
+/// A service that is built and not yet listening.
 pub struct Service {
     engine: Engine,
     api: Api,
@@ -43,7 +43,8 @@ pub struct Service {
 }
 
 impl Service {
-    /// Builds the engine over this store with the models and tools that `thinking` and the configuration choose. With `is_quiet`, no notices are given.
+    /// Builds the engine over this store with the models and tools chosen by the options and the configuration. With `is_quiet`, no notices
+    /// are given.
     pub async fn build(
         globals: &GlobalArgs,
         model_options: &mut ModelOptions,
@@ -69,7 +70,7 @@ impl Service {
         guard.record_to(audited::recorder(globals)?);
         let engine = wiring::engine_as(role, handler, store, globals, RunModels::recorded(setup.choice.as_ref()))?;
         let default_flow = globals.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
-        // Whether there are documents depends on whose run it is, and the desk reports that.
+        // Whether there are documents depends on the run's user, and the backend reports that.
         let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);
         let backend = ServiceBackend::new(globals, model_options, config, setup.profile, setup.choice, library)?;
 
@@ -88,7 +89,7 @@ impl Service {
         &self.engine
     }
 
-    /// The routes, to be nested in a server of the caller's own.
+    /// The routes, for nesting in another server.
     pub fn router(&self) -> Router {
         self.router.clone()
     }
@@ -113,7 +114,7 @@ impl Service {
         ended.map_err(ServiceError::Failed)
     }
 
-    /// Begins to answer requests.
+    /// Starts to answer requests.
     pub fn listen(&self, listener: TcpListener) -> Serving {
         self.listen_with(listener, None)
     }

@@ -1,6 +1,6 @@
-//! Settings of flows as this program assembles them: `[flows.NAME]` and `[team]` of the configuration, and over them what a command or a request sets.
+//! Settings of flows: `[flows.NAME]` and `[team]` of the configuration, overlaid by those of a command or a request.
 //!
-//! What settings there are, and what they may be, is declared in the flows; see `flows::settings`.
+//! The flows declare which settings exist and what values they accept; see `flows::settings`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use wire::api;
 use crate::config::Team;
 use crate::error::{Result, ServiceError};
 
-/// What the configuration sets, checked, by flow.
+/// The configured settings, checked, by flow.
 #[derive(Clone, Debug, Default)]
 pub struct Configured {
     registry: Registry,
@@ -20,12 +20,12 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// Settings of these flows, of which none is configured.
+    /// These flows without configured settings.
     pub fn empty(registry: &Registry) -> Configured {
         Configured { registry: registry.clone(), own: BTreeMap::new() }
     }
 
-    /// `tables` are those of `[flows.NAME]`. An error says which table is wrong, and how.
+    /// `tables` are those of `[flows.NAME]`. The error names the invalid table.
     pub fn new(registry: &Registry, tables: &BTreeMap<String, Value>, team: &Team) -> std::result::Result<Configured, String> {
         let mut own = BTreeMap::new();
         for (flow, set) in team_settings(team).into_iter().filter(|(flow, _)| registry.get(flow).is_some()) {
@@ -35,7 +35,7 @@ impl Configured {
         for (flow, table) in tables {
             if !registry.flows_with_settings().any(|known| known == flow) {
                 let mut known: Vec<&str> = registry.flows_with_settings().collect();
-                // Those that people choose first.
+                // Listed flows first.
                 let is_listed = |name: &str| registry.get(name).is_some_and(|flow| flow.visibility == Visibility::Listed);
                 known.sort_unstable_by_key(|name| (!is_listed(name), *name));
                 return Err(format!("[flows.{flow}]: no flow of that name takes settings; there are: {}", known.join(", ")));
@@ -46,7 +46,7 @@ impl Configured {
         Ok(Configured { registry: registry.clone(), own })
     }
 
-    /// What a run of this flow is given as its settings: what was configured, and over it what was asked for, by name. `null` for a flow that takes none.
+    /// The settings of a run of this flow: the configured ones, overlaid by the requested ones. `null` for a flow without settings.
     pub fn settings_for(&self, flow: &str, asked: &Value) -> std::result::Result<Value, SettingError> {
         let asked = self.registry.resolve_settings(flow, asked)?;
         let Some(descriptor) = self.registry.get(flow).filter(|flow| flow.settings.is_some()) else { return Ok(Value::Null) };
@@ -58,7 +58,7 @@ impl Configured {
         Ok(all)
     }
 
-    /// The settings of a flow, with what is configured as their defaults.
+    /// The settings of a flow, with the configured values as defaults.
     pub fn list(&self, flow: &str) -> Vec<Setting> {
         self.registry.effective_settings(flow, &self.of(flow))
     }
@@ -73,7 +73,7 @@ impl Configured {
     }
 }
 
-/// The settings that `[team]` has names of its own for.
+/// The settings that have their own names in `[team]`.
 fn team_settings(team: &Team) -> [(&'static str, Value); 2] {
     let given = |fields: [(&str, Option<Value>); 3]| {
         let fields = fields.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
@@ -88,7 +88,7 @@ fn team_settings(team: &Team) -> [(&'static str, Value); 2] {
     [(flows::supervise::FLOW.name, supervise), (flows::specialist::mailer::NAME, mailer)]
 }
 
-/// `KEY=VALUE` for each setting, as a command line has them; of the same key the last counts.
+/// `KEY=VALUE` for each setting; the last one of a key counts.
 pub(crate) fn parse_all(registry: &Registry, flow: &str, pairs: &[String]) -> Result<Map<String, Value>> {
     pairs.iter().map(|pair| registry.parse_setting(flow, pair).map_err(|error| ServiceError::Usage(error.to_string()))).collect()
 }
@@ -159,7 +159,7 @@ mod tests {
             let error = configured(text).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");
         }
-        // What is for the flow that is chosen can stand in the table of the one that chooses.
+        // Settings of the chosen flow may be in the table of the router.
         let auto = configured("[flows.auto]\nsearch.max_turn_iterations = 4\n[flows.search]\nmax_turn_iterations = 2").unwrap();
         assert_eq!(auto.settings_for("auto", &Value::Null).unwrap()["each"]["search"]["max_turn_iterations"], 4);
         assert_eq!(auto.settings_for("search", &Value::Null).unwrap()["max_turn_iterations"], 2);

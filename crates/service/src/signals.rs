@@ -5,20 +5,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// The signal that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopSignal {
-    /// SIGINT, as Ctrl-C sends it.
+    /// SIGINT, as sent by Ctrl-C.
     Interrupt,
     /// SIGTERM.
     Terminate,
 }
 
-/// Receives the signals that ask the process to end.
+/// Receives termination signals.
 pub struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Interrupts {
-    /// From here on these signals no longer end the process by themselves.
+    /// From here on these signals no longer end the process directly.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Interrupts { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
     }

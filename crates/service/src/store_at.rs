@@ -1,4 +1,4 @@
-//! Where runs are kept when several servers share them: a Postgres database, its settings and its password.
+//! A Postgres database shared by several servers: its settings and password.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,13 +19,14 @@ const PASSWORD_FILE: &str = "BATON_STORE_PASSWORD_FILE";
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Section {
-    /// postgres://USER@HOST:PORT/DATABASE; `?sslmode=` and `&sslrootcert=FILE` say how it is encrypted [default: none, runs are kept in a file].
+    /// postgres://USER@HOST:PORT/DATABASE; `?sslmode=` and `&sslrootcert=FILE` control encryption [default: none, runs are stored in a
+    /// file].
     pub url: Option<String>,
-    /// A file that holds the password and nothing else.
+    /// A file that contains only the password.
     password_file: Option<PathBuf>,
     /// Connections for reading; a server has two more.
     connections_max: usize,
-    /// A statement that takes longer is ended.
+    /// Timeout of a statement.
     statement_timeout_s: u64,
     /// How long writes wait while the database cannot be reached.
     wait_s: u64,
@@ -64,7 +65,7 @@ impl Section {
     }
 }
 
-/// A Postgres database that is not opened yet.
+/// A Postgres database that is not open yet.
 pub struct StoreAt {
     address: Address,
     settings: PostgresSettings,
@@ -89,7 +90,7 @@ impl StoreAt {
     }
 }
 
-/// The database that `--store` or `BATON_STORE` names, or else the configuration, unless a file is named.
+/// The database named by `--store` or `BATON_STORE`, otherwise by the configuration unless a file is named.
 pub fn find(named: Option<&str>, has_file: bool, globals: &GlobalArgs) -> Result<Option<StoreAt>> {
     let uses_config = globals.script.is_none() || globals.config.is_some();
     match named {
@@ -112,7 +113,7 @@ pub fn is_url(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
-/// Reads a URL and finds its password.
+/// Parses a URL and finds its password.
 pub fn parse(url: &str, section: &Section) -> Result<StoreAt> {
     if !is_url(url) {
         return Err(ServiceError::Usage("--store takes a URL, postgres://USER@HOST:PORT/DATABASE; a file is named with --db".to_owned()));

@@ -1,4 +1,4 @@
-//! A flow that is added to the list of flows is found by every interface, without any other change.
+//! A flow that is added to the list is available in every interface, without any other change.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use server::guard::Guard;
 use crate::global_args::GlobalArgs;
 use crate::{ModelOptions, Service};
 
-/// The whole of a new flow: it repeats the question.
+/// A complete minimal flow: it repeats the question.
 const ECHO: Descriptor = Descriptor {
     title: "Echo",
     description: "Repeats the question",
@@ -59,7 +59,7 @@ async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and
         (status, serde_json::from_str::<Value>(&text).unwrap_or(json!(text)))
     };
 
-    // What the page lists and draws is the API's list.
+    // The page lists and draws the API's list.
     let listed = get("/api/flows").await;
     let echo = listed["flows"].as_array().unwrap().iter().find(|flow| flow["name"] == "echo").unwrap_or_else(|| panic!("{listed}")).clone();
     assert_eq!((&echo["title"], &echo["about"], &echo["icon"]), (&json!("Echo"), &json!("Repeats the question"), &json!("conversation")));

@@ -1,4 +1,4 @@
-//! The models, for the tool that writes summaries.
+//! The models, for the summary tool.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::model_options::{self, ModelOptions};
 pub(crate) struct SharedModels(Arc<Models>);
 
 impl SharedModels {
-    /// `None` if only extraction is available: the tool itself picks sentences better.
+    /// `None` if only extraction is available: the tool itself extracts sentences better.
     pub(crate) fn of(models: &Arc<Models>) -> Option<Arc<dyn TextModel>> {
         (models.chosen().family != Family::Extract).then(|| Arc::new(SharedModels(models.clone())) as Arc<dyn TextModel>)
     }
@@ -28,11 +28,11 @@ impl TextModel for SharedModels {
     async fn generate(&self, prompt: &Prompt) -> std::result::Result<String, TextModelError> {
         let message = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
         let messages = vec![message("system", &prompt.system), message("user", &prompt.user)];
-        // Words become tokens, with room for languages that need more of them.
+        // Words to tokens, with room for languages that need more.
         let tokens_max = u32::try_from(prompt.words.saturating_mul(3)).unwrap_or(u32::MAX).max(64);
         let call = ModelCall { purpose: "summary".to_owned(), messages, tokens_max: Some(tokens_max), ..ModelCall::default() };
         let run = engine::new_run_id();
-        // A summary is asked for by a tool and not by a run, so its key is its own.
+        // A tool requests a summary, not a run, so it has its own key.
         let key = Key::of(&run.as_str().into(), &run, TaskId { step: 0, index: 0 });
         match self.0.answer(&call, &key, &Progress::nowhere()).await.result {
             Ok(value) => Ok(value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
@@ -41,8 +41,8 @@ impl TextModel for SharedModels {
     }
 }
 
-/// The model that `baton ask` would use, for a tool server that stands alone. Which one it is, is decided at the start; it is fetched and loaded when
-/// the first text is to be written, so that the server answers its host at once.
+/// The model that `baton ask` would use, for a separate tool server. It is chosen at the start, but downloaded and loaded for the first
+/// text, so that the server answers its host immediately.
 pub struct ModelOnDemand {
     model_options: ModelOptions,
     config: Config,
@@ -50,7 +50,7 @@ pub struct ModelOnDemand {
 }
 
 impl ModelOnDemand {
-    /// `None` if there is no model: then the tool picks sentences.
+    /// `None` if there is no model: then the tool extracts sentences.
     pub async fn choose(model_options: ModelOptions, config: Config) -> Result<Option<Arc<dyn TextModel>>> {
         let choice = model_options.choose(&config).await?;
         model_options::say(&choice);

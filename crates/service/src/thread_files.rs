@@ -1,4 +1,4 @@
-//! The files that runs of a thread wrote, which go when the thread goes.
+//! The files written by runs of a thread, which are deleted with the thread.
 
 use engine::OnExpired;
 use graph::ThreadId;
@@ -10,12 +10,12 @@ use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub::{self, Servers};
 
-/// Where they are, unless a command named another folder for them.
+/// Their location, unless a command named another folder.
 pub fn workspaces(globals: &GlobalArgs) -> Result<Workspaces> {
     Ok(Servers::default().workspaces(&hub::folder(globals)?, &Config::for_run(globals)?))
 }
 
-/// Removes those of threads that were deleted.
+/// Removes those of deleted threads.
 pub fn remove(globals: &GlobalArgs, threads: &[ThreadId]) -> Result<()> {
     let workspaces = workspaces(globals)?;
     for thread in threads {

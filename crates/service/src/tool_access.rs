@@ -1,14 +1,15 @@
-//! Which tools the users of a server may call.
+//! The tools that the users of a server may call.
 //!
-//! The operator, who is the user of the machine, may call every tool. For everybody else `[tools] users` in the configuration names the tools; without it
-//! they may call all but `files` and `code` where these work in a folder that the operator named, because that folder holds the operator's own files.
+//! The operator, who is the local user, may call every tool. For other users `[tools] users` in the configuration names the tools; without
+//! it they may call all except `files` and `code` where these work in a folder that the operator named, because it contains the operator's
+//! files.
 //!
-//! The rule is applied where a call is performed, so it also holds for plans that a user forged or edited.
+//! The rule is applied where a call is performed, so it also covers plans that a user forged or edited.
 
 use graph::UserId;
 use tools::workspace::Workspaces;
 
-/// The servers that read and change the folder of the operator, where one was named.
+/// The servers that read and change the operator's folder, if one was named.
 const IN_WORKSPACE: [&str; 2] = ["files", "code"];
 
 #[derive(Clone, Debug, Default)]

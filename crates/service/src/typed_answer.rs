@@ -1,9 +1,9 @@
-//! Turns what a person types into the answer to a question.
+//! Parses typed text as the answer to a question.
 
 use graph::{Consent, Question};
 use serde_json::{Value, json};
 
-/// What was typed, in the form that was asked for. JSON is taken as it is; a bare word goes into the one field that is required.
+/// The typed text in the requested form. JSON is used as it is; a bare word becomes the value of the single required field.
 pub fn answer(question: &Question, typed: &str) -> Value {
     let value = serde_json::from_str(typed).unwrap_or_else(|_| Value::String(typed.trim().to_owned()));
     let Some((name, field)) = only_field(question).filter(|_| !value.is_object()) else { return value };
@@ -14,7 +14,7 @@ pub fn answer(question: &Question, typed: &str) -> Value {
     json!({ name: value })
 }
 
-/// The one of several words that was meant: by itself, by its beginning where no other begins so, or as a plain yes or no.
+/// The selected word: by itself, by a unique prefix, or by a plain yes or no.
 fn chosen(words: &[String], typed: &Value) -> Option<String> {
     let is_word = |word: &str| words.iter().any(|known| known == word);
     if let Some(typed) = typed.as_str().map(str::to_lowercase) {
@@ -30,7 +30,7 @@ fn chosen(words: &[String], typed: &Value) -> Option<String> {
     is_word(word.as_str()).then(|| word.as_str().to_owned())
 }
 
-/// What one may type, where that is a choice.
+/// The accepted words, if there is a choice.
 pub fn words(question: &Question) -> Vec<String> {
     let Some((_, field)) = only_field(question) else { return Vec::new() };
     match (field.get("type").and_then(Value::as_str), field.get("enum").and_then(Value::as_array)) {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use graph::UserId;
 
-/// A user's name where it is a plain one, as `baton tokens add` requires; of any other its bytes in hex, after a colon that no plain name has.
+/// A user's name if it is a plain one, as `baton tokens add` requires; otherwise its bytes in hex, after a colon that no plain name has.
 pub fn folder_name(user: &str) -> String {
     match server::name::plain(user) {
         Ok(name) => name.to_owned(),

@@ -1,7 +1,7 @@
 //! Limits the tools that the users of a server may call.
 //!
-//! What a user may call is checked here, where effects are performed: a plan may come from a model, or from a fork whose replies the user wrote. Which
-//! documents a user may read is checked by the index, with the user that each call carries.
+//! This is checked where effects are performed: a plan may come from a model, or from a fork whose replies the user wrote. The index checks
+//! which documents a user may read, by the user in each call.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct UserToolFilter {
     allowances: Allowances,
 }
 
-/// What flows themselves need and no server of tools performs: the lists of tools and agents, and the check of an answer.
+/// Built-in effects that flows need and that are not tools of a server: the lists of tools and agents, and the check of an answer.
 const OPEN_TO_ALL: [&str; 3] = [LIST, AGENT_LIST_TOOL, JUDGE];
 
 impl UserToolFilter {
@@ -34,7 +34,7 @@ impl UserToolFilter {
         self.access.may_call(user, tool) && self.allowances.rights(user).may_call(tool)
     }
 
-    /// Why a call may not be made: its tool or its model is not open to this user.
+    /// Why a call is refused: its tool or model is not allowed for this user.
     fn refusal(&self, job: &Job) -> Option<Failure> {
         let user = &job.context.user;
         if let Effect::CallModel(_) = &*job.effect {
@@ -53,7 +53,7 @@ impl UserToolFilter {
         (!may_call).then(refused)
     }
 
-    /// Why nothing more may be spent: the budget of the user's day is used up, by this run or others.
+    /// Why nothing more may be spent: the user's daily budget is used up, by this run or others.
     async fn overspent(&self, job: &Job) -> Option<Failure> {
         match self.allowances.refusal(&job.context.user).await {
             Ok(why) => why.map(|why| Failure::new(FailureKind::Budget, why)),
@@ -61,7 +61,7 @@ impl UserToolFilter {
         }
     }
 
-    /// A list of tools without those that the user may not call, so that no plan is made with them.
+    /// A list of tools without those that the user may not call, so that they are not planned.
     fn listed(&self, job: &Job, reply: Reply) -> Reply {
         if job.effect.name() != LIST {
             return reply;
@@ -85,12 +85,12 @@ fn without_tools(value: Value, may_call: &dyn Fn(&str) -> bool) -> Value {
 #[async_trait]
 impl EffectHandler for UserToolFilter {
     fn repeatability(&self, job: &Job) -> Repeatability {
-        // What is refused does nothing, however often.
+        // A refused call does nothing, however often.
         if self.refusal(job).is_some() { Repeatability::Repeatable } else { self.handler.repeatability(job) }
     }
 
     fn objection(&self, job: &Job) -> Option<graph::Objection> {
-        // What is refused needs nobody's permission: a permission would not change it.
+        // A refused call needs no permission, which would not change it.
         if self.refusal(job).is_some() { None } else { self.handler.objection(job) }
     }
 

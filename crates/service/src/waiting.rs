@@ -1,11 +1,11 @@
-//! Waits for a run that a person may have answered.
+//! Waits for a run after a person may have answered.
 
 use engine::{Engine, RunState};
 use graph::RunId;
 
 use crate::error::Result;
 
-/// Waits until the run rests. If a run below it was answered, that one goes first: its end is what those above it wait for.
+/// Waits until the run stops. If a descendant was answered, that one is waited for first, because its ancestors wait for it.
 pub async fn wait_until_idle(engine: &Engine, run: &RunId, answered: Option<RunId>) -> Result<RunState> {
     if let Some(below) = answered.filter(|below| below != run) {
         engine.wait(&below).await?;

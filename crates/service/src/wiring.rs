@@ -69,12 +69,12 @@ pub enum EngineRole {
     Works(Arc<dyn RemoteEffects>),
 }
 
-/// The models an engine's runs are performed with.
+/// The models of an engine's runs.
 #[derive(Default)]
 pub struct RunModels {
     /// Recorded in runs that are started without a model.
     default: Option<String>,
-    /// Used in place of what is recorded.
+    /// Used instead of the recorded one.
     replacing: Option<String>,
 }
 
@@ -108,7 +108,7 @@ pub fn flows(globals: &GlobalArgs) -> Result<Flows> {
     Ok(all.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect())
 }
 
-/// Most commands drive one run or none, and one thread starts fastest.
+/// Most commands drive at most one run, and a single thread starts fastest.
 pub fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     run_on(tokio::runtime::Builder::new_current_thread(), work)
 }
@@ -130,13 +130,13 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
         _ => std::fs::read_to_string(path).map_err(|error| ServiceError::Usage(format!("the script {} cannot be read: {error}", path.display())))?,
     };
     if !is_quiet {
-        notices::detail("a script plays the world");
+        notices::detail("a script replaces models and tools");
     }
     let handler = SampleHandler::new(&script, &globals.path()?).map_err(|error| ServiceError::Usage(format!("the script is wrong: {error}")))?;
     Ok(EffectSetup { handler: Arc::new(handler), profile: ModelProfile::default(), tools: None, choice: None })
 }
 
-/// What the configuration sets for an engine.
+/// Engine settings from the configuration.
 struct Kept {
     notes_ms: i64,
     threads_ms: i64,
@@ -164,7 +164,7 @@ fn engine(
     models: RunModels,
     role: EngineRole,
 ) -> Result<Engine> {
-    // Several machines need one clock, and a server that stopped is noticed by its lease alone.
+    // Several machines need one clock, and a stopped server is detected by its lease alone.
     let (clock, lease_ms, sweep_ms) = match store.clock() {
         Some(clock) => (clock, SHARED_LEASE_MS, SHARED_SWEEP_MS),
         None => (Settings::default().clock, Settings::default().lease_ms, Settings::default().sweep_ms),
@@ -211,8 +211,7 @@ const SHARED_SWEEP_MS: i64 = 500;
 fn run_on<T>(mut runtime: tokio::runtime::Builder, work: impl Future<Output = Result<T>>) -> Result<T> {
     let runtime = runtime.enable_all().build().map_err(|error| ServiceError::Failed(format!("no runtime: {error}")))?;
     let end = runtime.block_on(work);
-    // Runs that just ended still hold the store, which wants to be closed well; but a thread may be waiting for a line on stdin
-    // that nobody will type.
+    // Runs that just ended still hold the store, which should be closed properly; but a thread may be blocked on stdin.
     runtime.shutdown_timeout(LEAVING);
     end
 }

@@ -1,4 +1,4 @@
-//! How the command line writes for people: colours, ids, times, sums, tables and remarks.
+//! Terminal output of the command line: colours, ids, times, sums, tables and remarks.
 
 use std::io::Write as _;
 
@@ -12,18 +12,18 @@ pub const RED: Style = AnsiColor::Red.on_default();
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
 pub const CYAN: Style = AnsiColor::Cyan.on_default();
 
-/// Only through `anstream`, which takes colours away where they do not belong.
+/// Print only through `anstream`, which removes colours where they are not supported.
 pub fn paint(style: Style, text: impl std::fmt::Display) -> String {
     format!("{style}{text}{style:#}")
 }
 
 /// A line on stderr.
 pub fn remark(words: &str) {
-    // Without stderr there is nobody to tell.
+    // Without stderr there is nowhere to report to.
     let _ = writeln!(anstream::stderr(), "{words}");
 }
 
-/// An id in two parts. It begins with a time, so runs of one minute begin alike; the end tells them apart.
+/// An id in two parts. It begins with a time, so recent runs have the same beginning and differ at the end.
 pub fn short(run: &RunId) -> (&str, &str) {
     const TAIL: usize = 8;
     let id = run.as_str();
@@ -95,7 +95,7 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
 
-/// On one line and not too long. What others wrote may not move the cursor, so escapes and what is invisible go too.
+/// On one line and not too long. Escapes and invisible characters are removed, so that untrusted text cannot move the cursor.
 pub fn one_line(text: &str, chars_max: usize) -> String {
     let text = evidence::visible(text);
     let mut words = text.split_whitespace();
@@ -114,7 +114,7 @@ pub fn one_line(text: &str, chars_max: usize) -> String {
     }
 }
 
-/// Columns as wide as their widest cell; the last is as long as it likes.
+/// Columns as wide as their widest cell; the last one has no limit.
 pub struct Table {
     rows: Vec<Vec<(Style, String)>>,
 }

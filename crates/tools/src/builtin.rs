@@ -1,5 +1,4 @@
-//! A server that comes with Baton: what it is called, where it listens when it stands alone, whose words it passes on, and how a
-//! session with it is held.
+//! A built-in server: its name, default port, trust level, and how a session is served.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,9 +17,9 @@ use crate::Settings;
 pub struct Kind {
     pub name: &'static str,
     pub about: &'static str,
-    /// Where it listens when it stands alone and no port is named.
+    /// Default port when it runs on its own.
     pub port: u16,
-    /// Whose words its passages are.
+    /// Trust level of its passages.
     pub trust: Trust,
     pub make: fn(&Kind, &Settings) -> Result<Builtin, String>,
 }
@@ -30,7 +29,7 @@ impl Kind {
         (self.make)(self, settings).map(Arc::new).map_err(|lacks| Unready { name: self.name, lacks })
     }
 
-    /// Around any MCP handler; a [`Toolset`](crate::Toolset) is one.
+    /// Wraps any MCP handler; a [`Toolset`](crate::Toolset) is one.
     pub fn around<H: ServerHandler + Clone + Send + Sync>(&self, handler: H) -> Builtin {
         let held = handler.clone();
         let session = move |stream: Box<dyn Stream>| -> Held {
@@ -50,7 +49,7 @@ impl Kind {
     }
 }
 
-/// A server that is ready for sessions, any number at once.
+/// A server that is ready for any number of concurrent sessions.
 pub struct Builtin {
     pub name: &'static str,
     pub about: &'static str,
@@ -61,12 +60,12 @@ pub struct Builtin {
 }
 
 impl Builtin {
-    /// Holds one session, until the other side closes it. In-process, give it one end of a `tokio::io::duplex`.
+    /// Serves one session until the peer closes it. In-process, pass one end of a `tokio::io::duplex`.
     pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Held {
         (self.session)(Box::new(stream))
     }
 
-    /// Streamable HTTP under `/mcp`, for whoever has a listener.
+    /// Streamable HTTP under `/mcp`.
     pub fn router(&self, config: StreamableHttpServerConfig) -> axum::Router {
         (self.routes)(config)
     }
@@ -78,7 +77,7 @@ impl fmt::Debug for Builtin {
     }
 }
 
-/// Why a server cannot be had with these settings, and what would help.
+/// Why a server is not available with these settings, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server `{name}` is not ready: {lacks}")]
 pub struct Unready {
@@ -86,7 +85,7 @@ pub struct Unready {
     pub lacks: String,
 }
 
-/// A session being held, until it ends.
+/// A running session, until it ends.
 pub type Held = BoxFuture<'static, Result<(), String>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}

@@ -1,8 +1,8 @@
-//! Calculating: exact fractions, units, dates, in fend's notation. No chance, no clock, and no exchange rates but those given, so
-//! that the same expression is always the same result.
+//! Calculator: exact fractions, units and dates in fend's notation. No randomness, no clock, and no exchange rates except those given, so
+//! that the same expression always has the same result.
 //!
-//! A calculation runs on a thread of its own with a deep stack, because expressions nest; it is told to stop when its time is over
-//! or nobody waits any more.
+//! A calculation runs on its own thread with a large stack, because expressions nest. It is interrupted at its time limit or when the
+//! caller is gone.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub const KIND: Kind =
     Kind { name: "calc", about: "Calculates exactly, with fractions, units, percentages and dates", port: 8005, trust: Trust::Computed, make };
 
 const EXPRESSION_BYTES_MAX: usize = 2_000;
-/// More brackets than this is no expression anybody wrote. Signs and powers nest too, but the length bounds them within the stack.
+/// Limit of nested brackets. Signs and powers nest too, but the length limit bounds them.
 const NESTING_MAX: usize = 200;
 const RESULT_BYTES_MAX: usize = 4_000;
 const TIME_MAX: Duration = Duration::from_secs(2);
@@ -43,7 +43,7 @@ struct Takes {
 struct Gives {
     expression: String,
     result: String,
-    /// Whether the result is exact; otherwise digits were cut.
+    /// Whether the result is exact; otherwise digits were cut off.
     exact: bool,
     passages: Vec<Passage>,
 }
@@ -74,7 +74,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<ToolOutput<Giv
     let work = move || {
         let end = evaluate(&input, rates, &stop);
         drop(turn);
-        // Nobody waits any more.
+        // The caller may be gone.
         let _ = tell.send(end);
     };
     let spawned = std::thread::Builder::new().name("calc".into()).stack_size(STACK_BYTES).spawn(work);
@@ -124,7 +124,7 @@ fn check(expression: &str) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Operators that were written as words.
+/// Replaces operators written as words.
 fn with_operators(expression: &str) -> String {
     const PAIRS: [(&str, &str, &str); 2] = [("multiplied", "by", "*"), ("divided", "by", "/")];
     const WORDS: [(&str, &str); 3] = [("times", "*"), ("plus", "+"), ("minus", "-")];
@@ -141,7 +141,7 @@ fn with_operators(expression: &str) -> String {
     text.join(" ")
 }
 
-/// Dates as people write them, `2026-03-01`, get the `@` without which fend would subtract the month and the day from the year.
+/// Adds an `@` to dates such as `2026-03-01`; without it fend would subtract the month and the day from the year.
 fn with_marked_dates(expression: &str) -> String {
     const LENGTH: usize = "2026-03-01".len();
     let is_date = |text: &str| {
@@ -170,7 +170,7 @@ fn with_marked_dates(expression: &str) -> String {
     text
 }
 
-/// fend adds days to dates and takes none from another; a difference of two dates is put in as days.
+/// fend adds days to dates but does not subtract dates; a difference of two dates is replaced by its days.
 fn with_days(expression: &str) -> Result<String, ToolError> {
     let mut text = String::new();
     let mut rest = expression;
@@ -195,7 +195,7 @@ fn with_days(expression: &str) -> Result<String, ToolError> {
     Ok(text)
 }
 
-/// The date after an `@`, and what follows it.
+/// The date after an `@`, and the rest.
 fn date(text: &str) -> (Option<&str>, &str) {
     let digits = text[1..].bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'-').count();
     let is_date = digits >= 10 && text.as_bytes()[5] == b'-' && text.as_bytes()[8] == b'-';
@@ -338,7 +338,7 @@ mod tests {
         }
     }
 
-    /// None of these may take the process, its memory or its thread with it; a refusal or a result are both right.
+    /// None of these may crash the process or exhaust its memory; an error and a result are both fine.
     #[tokio::test]
     async fn hostile_expressions_end() {
         let calc = session("calc").await;
@@ -386,7 +386,7 @@ mod tests {
             let reply: Reply = calc.call_any("calculate", json!({"expression": expression})).await;
             assert!(!reply.text.is_empty() && reply.text.len() < 9_000, "{expression}");
         }
-        // And it still calculates.
+        // It still works afterwards.
         assert_eq!(calc.call("calculate", json!({"expression": "1 + 1"})).await.data["result"], "2");
     }
 }

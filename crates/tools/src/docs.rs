@@ -1,10 +1,10 @@
-//! `docs`: the user's own folders, searched and read. Only files that are indexed can be read, so nothing hidden, ignored or outside.
+//! `docs`: searches and reads the user's folders. Only indexed files can be read, so nothing hidden, ignored or outside.
 //!
-//! [`Docs`] is what the tools do, without MCP; [`Server`] puts it behind MCP. Before a search the folders are looked at again, at most
-//! every few seconds and never by two at once, so an answer is as new as the files.
+//! [`Docs`] implements the tools without MCP; [`Server`] is the MCP server. Before a search the folders are scanned again, at most every
+//! few seconds and never by two calls at once, so results are up to date.
 //!
-//! Of files that belong to a user, each call sees those of the user it is made for. The user comes in the call's `_meta`
-//! ([`META_USER`](crate::owner::META_USER)), which the hub sends to built-in servers only; a call without one sees what belongs to nobody.
+//! Files that belong to a user are visible only to calls for that user. The user is in the call's `_meta`
+//! ([`META_USER`](crate::owner::META_USER)), which the hub sends to built-in servers only; a call without one sees files without an owner.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub const KIND: Kind = Kind {
 
 const SIZE_DEFAULT: usize = 8;
 const SIZE_MAX: usize = 50;
-/// Looking at thousands of files takes a moment; files rarely change within this.
+/// Scanning thousands of files takes time; files rarely change within this interval.
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -69,7 +69,7 @@ pub struct Passages {
     pub passages: Vec<Passage>,
     /// By which lists they were found: full text, vectors, titles, links.
     pub lists: Vec<String>,
-    /// What the caller should know: vectors are still being filled in, the text was cut.
+    /// Remarks for the caller: vectors are still being computed, the text was cut.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -88,11 +88,11 @@ pub struct Passage {
     pub confidence: Option<f32>,
 }
 
-/// What the tools do. A mistake is words for whoever called.
+/// The tools' implementation. Errors are messages for the caller.
 pub struct Docs {
     folders: Arc<Folders>,
     looked: Mutex<Option<Instant>>,
-    /// The folders were looked at once; before that there may be nothing to find.
+    /// The folders were scanned at least once; before that there may be nothing to find.
     has_looked: AtomicBool,
 }
 
@@ -101,7 +101,7 @@ impl Docs {
         Docs { folders, looked: Mutex::new(None), has_looked: AtomicBool::new(false) }
     }
 
-    /// Takes its time on files: not for an async thread.
+    /// Blocks on files: not for an async thread.
     pub fn search(&self, user: Option<&str>, takes: &Search) -> Result<Passages, String> {
         if takes.query.trim().is_empty() {
             return Err("`query` is empty; give a question or words to look for".into());
@@ -137,14 +137,14 @@ impl Docs {
         Ok(Passages { passages: vec![passage], lists: Vec::new(), note })
     }
 
-    /// Why what is found may be older than the files, if it may.
+    /// Why results may be older than the files, if they may.
     fn refresh(&self) -> Option<String> {
         let mut looked = match self.looked.try_lock() {
             Ok(looked) => looked,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The first search indexes the folders, and those beside it wait for that.
+            // The first search indexes the folders, and concurrent ones wait for that.
             Err(TryLockError::WouldBlock) if !self.has_looked.load(Ordering::Acquire) => self.looked.lock().unwrap_or_else(PoisonError::into_inner),
-            // Somebody else is looking; what is indexed now will do.
+            // Another call is scanning; the current index is used.
             Err(TryLockError::WouldBlock) => return Some("the folders are being indexed".into()),
         };
         if looked.is_some_and(|looked| looked.elapsed() < REFRESH_EVERY) {
@@ -177,7 +177,7 @@ fn written(seconds: i64) -> Option<String> {
 }
 
 impl Passages {
-    /// The same for people and for models that read text.
+    /// The text form, for people and models.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (number, passage) in (1..).zip(&self.passages) {
@@ -284,7 +284,7 @@ mod tests {
         TestServer { folder, _home: home, server }
     }
 
-    /// Over MCP, as a client does it.
+    /// Calls over MCP, like a client.
     async fn call(place: &TestServer, tool: &'static str, arguments: Value) -> CallToolResult {
         let (here, there) = tokio::io::duplex(1 << 16);
         let server = place.server.clone();

@@ -1,10 +1,10 @@
-//! The tools that come with Baton, each an MCP server of its own: in-process over a pipe in memory, or standalone by
-//! `baton mcp NAME` over standard input and output or HTTP.
+//! The built-in tools, each an MCP server: in-process over a pipe in memory, or as a separate process by `baton mcp NAME` over standard
+//! input and output or HTTP.
 //!
-//! One list, [`KINDS`], names them all. To add one: a `pub mod`, and its `KIND` in the list.
+//! [`KINDS`] lists them all. To add one: a `pub mod`, and its `KIND` in the list.
 //!
-//! Deliberately absent: models (a [`TextModel`] is handed in), the hub that calls these servers, and any decision about when to call
-//! them. What the engine relies on is said by each tool itself, in its annotations.
+//! Not here: models (a [`TextModel`] is passed in), the hub that calls these servers, and any decision about when to call them. Each tool
+//! declares what the engine may rely on in its annotations.
 
 mod beneath;
 mod builtin;
@@ -37,7 +37,7 @@ pub use tool::{CallContext, Hints, Tool, ToolError, ToolOutput, Toolset};
 
 use std::sync::Arc;
 
-/// Every server there is.
+/// All built-in servers.
 pub const KINDS: &[Kind] =
     &[search::KIND, summary::KIND, stories::KIND, fetch::KIND, calc::KIND, files::KIND, docs::KIND, code::KIND, document::KIND, mail::KIND];
 
@@ -46,7 +46,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.name == name)
 }
 
-/// Every server these settings allow, and for the others what they lack.
+/// Every server available with these settings, and for the others what is missing.
 pub fn all(settings: &Settings) -> (Vec<Arc<Builtin>>, Vec<Unready>) {
     let mut ready = Vec::new();
     let mut unready = Vec::new();

@@ -1,7 +1,7 @@
-//! The user that a call is made for, and the folder of that user where tools write for several.
+//! The user of a call, and that user's folder where tools write for several.
 //!
-//! The user comes in the call's `_meta`, which the hub sends to built-in servers only. The user of this machine, and a call without a user, has the folder
-//! itself; every other user has one below it, so that one user's files are not attached or overwritten for another.
+//! The user is in the call's `_meta`, which the hub sends to built-in servers only. The local user, and a call without a user, has the
+//! folder itself; every other user has a subfolder, so that one user's files are not attached or overwritten for another.
 
 use std::path::{Path, PathBuf};
 
@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 /// In a call's `_meta`: the user it is made for.
 pub const META_USER: &str = "baton/user";
 
-/// The user of this machine, as runs that were started without a user name have it.
+/// The local user, for runs that were started without a user name.
 const LOCAL_USER: &str = "local";
-/// Holds the folders of all other users.
+/// The parent folder of all other users.
 const USERS: &str = "users";
 const NAME_CHARS_MAX: usize = 40;
 const DIGEST_BYTES: usize = 16;
@@ -31,7 +31,7 @@ pub fn own_folder(folder: &Path, user: Option<&str>) -> PathBuf {
     }
 }
 
-/// One part of a path for any text: readable, and different for different texts.
+/// A single path component for any text: readable, and unique.
 pub(crate) fn unique_name(text: &str) -> String {
     let readable: String = text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).take(NAME_CHARS_MAX).collect();
     let digest: String = Sha256::digest(text.as_bytes()).iter().take(DIGEST_BYTES).map(|byte| format!("{byte:02x}")).collect();

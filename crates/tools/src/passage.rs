@@ -1,4 +1,4 @@
-//! What a tool found, as it goes over the wire: evidence that an answer can later be held to.
+//! Passages as tools return them: evidence against which an answer is checked.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ pub struct Passage {
     pub confidence: Option<f64>,
 }
 
-/// Passages as people and models read them: numbered, each under what it is and where it stands.
+/// Passages as text: numbered, each with its title and location.
 pub struct Passages<'p>(pub &'p [Passage]);
 
 impl std::fmt::Display for Passages<'_> {
@@ -39,7 +39,7 @@ impl std::fmt::Display for Passages<'_> {
     }
 }
 
-/// Cut at a character, with a sign that it was.
+/// Cuts at a character boundary, and marks the cut.
 pub(crate) fn cut(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Every reply of every tool fits the output schema that the tool declares, also when a list is empty or a field is absent.
+//! Every reply of every tool fits the tool's output schema, also when a list is empty or a field is absent.
 //!
-//! [`Session::call`](crate::testing::Session::call) checks each reply. The list below must name every tool; only those that need a network are tested with it in
-//! their own folder.
+//! [`Session::call`](crate::testing::Session::call) checks each reply. The list below must name every tool; only those that need a network
+//! are tested in their own folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::testing::session_of;
 use crate::workspace::Workspaces;
 use crate::{Settings, document, mail};
 
-/// Called in `search/tests.rs` and `fetch/tests.rs`, against servers of their own and through the same check; `code` needs the program's own binary, and its
-/// replies are checked below as values.
+/// Called in `search/tests.rs` and `fetch/tests.rs`, against local servers and through the same check; `code` needs the program's own
+/// binary, and its replies are checked below as values.
 const ELSEWHERE: [(&str, &str); 3] = [("search", "search"), ("fetch", "fetch"), ("code", "run_python")];
 
 struct Place {
@@ -43,7 +43,7 @@ fn place() -> Place {
     Place { folder, settings }
 }
 
-/// Server, tool and arguments, in the order in which they are called.
+/// Server, tool and arguments, in call order.
 fn calls(place: &Place) -> Vec<(&'static str, &'static str, Value)> {
     let guide = fs::canonicalize(place.folder.path().join("docs/guide.md")).unwrap();
     let letter = json!({ "to": ["ann@example.org"], "subject": "s", "body": "b", "key": "k" });
@@ -92,7 +92,7 @@ async fn every_tool_keeps_to_its_output_schema() {
         }
     }
     untested.retain(|(server, tool)| !ELSEWHERE.contains(&(server.as_str(), tool.as_str())));
-    // What was sent as a dry run is not in doubt, so there is nothing to settle.
+    // A dry run has a known outcome, so there is nothing to settle.
     assert_eq!(untested.into_iter().collect::<Vec<_>>(), [("mail".to_owned(), "settle".to_owned())]);
 }
 

@@ -1,8 +1,7 @@
-//! A server standing alone: over standard input and output, or over HTTP on this machine only.
+//! A server as a separate process: over standard input and output, or over HTTP on this machine only.
 //!
-//! HTTP is MCP's streamable kind under `/mcp`: without sessions for revision 2026-07-28, with them for the ones before. Only
-//! this machine may call, and a web page only from here: the names in `Host` and `Origin` are checked, so that a page elsewhere
-//! cannot reach in through a name it points at us.
+//! HTTP is MCP's streamable transport under `/mcp`: without sessions for revision 2026-07-28, with them for earlier ones. Only this machine
+//! may call, and only local web pages: `Host` and `Origin` are checked against DNS rebinding.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use tokio::net::TcpListener;
 
 use crate::Builtin;
 
-/// A request carries at most a file to be written, in JSON.
+/// A request contains at most one file to write, as JSON.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
 
 /// One session, until standard input ends.
@@ -21,12 +20,12 @@ pub async fn stdio(builtin: Arc<Builtin>) -> Result<(), String> {
     builtin.serve(tokio::io::join(input, output)).await
 }
 
-/// What is served at `/mcp`. Whoever mounts it decides who may call.
+/// The router of `/mcp`. The caller decides about access.
 pub fn router(builtin: &Arc<Builtin>) -> axum::Router {
     builtin.router(config())
 }
 
-/// Serves every account of this machine until it is dropped. `told` hears the address, which matters when the port is 0.
+/// Serves every account of this machine until it is dropped. `told` receives the address, for port 0.
 pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(SocketAddr)) -> Result<(), String> {
     if !address.ip().is_loopback() {
         return Err(format!("{address} is not of this machine; a built-in server listens on 127.0.0.1 or [::1] only"));
@@ -39,7 +38,7 @@ pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(
     axum::serve(listener, router(&builtin)).await.map_err(|error| format!("serving broke off: {error}"))
 }
 
-/// What is allowed in from this machine.
+/// Accepts requests from this machine only.
 pub fn config() -> StreamableHttpServerConfig {
     StreamableHttpServerConfig::default()
         .with_allowed_hosts(["localhost", "127.0.0.1", "::1"])

@@ -1,5 +1,4 @@
-//! What servers are built from. Whoever builds them (the command line, a test) says where each thing comes from; no server reads the
-//! environment by itself.
+//! Settings for building servers. The caller (the command line, a test) provides everything; no server reads the environment by itself.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,31 +7,31 @@ use crate::reader::ReaderProcess;
 use crate::workspace::Workspaces;
 use crate::{Secret, TextModel, code, document, mail};
 
-/// Reads environment variables; tests bring their own.
+/// Reads environment variables; tests provide their own.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 #[derive(Clone)]
 pub struct Settings {
     /// Keys and addresses by the names of environment variables.
     pub env: Env,
-    /// The folders that `files` and `code` work in. Without any there is no `files`, and `code` keeps nothing.
+    /// The folders of `files` and `code`. Without them there is no `files`, and `code` stores nothing.
     pub workspaces: Option<Workspaces>,
     /// Hosts that `fetch` may reach although their addresses are private: `wiki.corp` or `10.0.0.7:8080`.
     pub private_hosts: Vec<String>,
-    /// The folders `docs` searches. Without any there is no such server.
+    /// The folders of `docs`. Without any there is no such server.
     pub docs: Option<Arc<index::Folders>>,
-    /// Parses the pages that `fetch` gets. Without one they are parsed in this process, which a hostile page can block.
+    /// Parses the pages of `fetch`. Without one they are parsed in this process, which a hostile page can block.
     pub reader: Option<Arc<ReaderProcess>>,
     pub code: code::Settings,
-    /// Without a folder of the caller's there is no such server, and no `mail` either: they write.
+    /// Without it there is no `document` server, and no `mail` either: both write files.
     pub document: Option<document::Settings>,
     pub mail: Option<mail::Settings>,
-    /// Who writes summaries; without anybody they are picked from the text.
+    /// The model for summaries; without one sentences are extracted from the text.
     pub text_model: Option<Arc<dyn TextModel>>,
 }
 
 impl Settings {
-    /// Nothing is known: no keys, no folder, no model.
+    /// Empty settings: no keys, no folder, no model.
     pub fn bare() -> Settings {
         Settings {
             env: Arc::new(|_| None),
@@ -54,7 +53,7 @@ impl Settings {
         Settings { env: Arc::new(env), private_hosts, ..Settings::bare() }
     }
 
-    /// What a variable says, unless it says nothing.
+    /// A variable with a non-empty value.
     pub fn var(&self, name: &str) -> Option<String> {
         (self.env)(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }

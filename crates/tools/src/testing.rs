@@ -1,4 +1,4 @@
-//! A client on the other end of a pipe, as the hub is one: tests call tools the way everybody does.
+//! A client on the other end of a pipe, like the hub: tests call tools over MCP.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ impl Session {
         Session { client, tools }
     }
 
-    /// Whatever comes. What is not an error must be what the tool's own schema promises.
+    /// Any result. A success must fit the tool's schema.
     pub(crate) async fn call_any(&self, tool: &str, arguments: Value) -> Reply {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         let call = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);

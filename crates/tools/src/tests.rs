@@ -1,4 +1,4 @@
-//! What every server promises.
+//! Properties of every server.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -96,13 +96,13 @@ async fn the_same_over_http() {
     let post =
         |body: String| http.post(&url).header("accept", "application/json, text/event-stream").header("content-type", "application/json").body(body);
 
-    // The handshake of before: a session is opened and named.
+    // The handshake of earlier revisions: a session is opened and named.
     let old = post(list.to_string()).send().await.unwrap();
     assert_eq!(old.status(), 200);
     assert!(old.headers().contains_key("mcp-session-id"));
     assert!(old.text().await.unwrap().contains("2025-11-25"));
 
-    // The current revision: no handshake, everything in the request.
+    // The current revision: no handshake, everything is in the request.
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {},
         "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"}});
     let now = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {"_meta": meta}});
@@ -111,7 +111,7 @@ async fn the_same_over_http() {
     assert!(!now.headers().contains_key("mcp-session-id"));
     assert!(now.text().await.unwrap().contains("calculate"));
 
-    // A page elsewhere, a name that points here, too much at once, and nonsense.
+    // A foreign origin, a foreign host, too large a body, and invalid JSON.
     let rows = [
         ("origin", "https://evil.example", list.to_string(), 403),
         ("origin", "null", list.to_string(), 403),

@@ -1,15 +1,15 @@
-//! Dates as evidence carries them.
+//! Date formats of evidence.
 
 use ::time::format_description::well_known::Rfc3339;
 use ::time::{Date, Month, OffsetDateTime};
 
-/// Seconds since 1970 as RFC 3339; nothing for times before that.
+/// Seconds since 1970 as RFC 3339; `None` for earlier times.
 pub(crate) fn rfc3339(seconds: i64) -> Option<String> {
     let time = OffsetDateTime::from_unix_timestamp(seconds).ok().filter(|_| seconds >= 0)?;
     time.format(&Rfc3339).ok()
 }
 
-/// The days of a date such as `2026-11-15`, counted from 1970; nothing for a day that is in no calendar.
+/// Days since 1970 of a date such as `2026-11-15`; `None` for an invalid date.
 pub(crate) fn days_since_1970(date: &str) -> Option<i64> {
     let mut parts = date.split('-');
     let (year, month, day) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u8>().ok()?, parts.next()?.parse().ok()?);
@@ -36,7 +36,7 @@ mod tests {
             assert_eq!(rfc3339(seconds).as_deref(), Some(text));
         }
         assert_eq!(rfc3339(-1), None);
-        // Both ways give the same day, for every day of a few leap years and none.
+        // Both conversions agree for every day of several leap and common years.
         for day in 0..60_000 {
             let date = rfc3339(day * 86_400).unwrap();
             assert_eq!(days_since_1970(&date[..10]), Some(day), "{date}");

@@ -1,8 +1,7 @@
-//! A tool as data: what it is called, what it takes and gives (schemas from the types), what the engine may rely on, and what it
-//! does. A [`Toolset`] of them is an MCP server.
+//! A tool as data: name, input and output schemas (from types), annotations, and function. A [`Toolset`] is an MCP server.
 //!
-//! A caller's mistake and a failure outside are both replies with `isError`, in words a planner can act on; the protocol's own errors
-//! are kept for what is wrong with the protocol.
+//! An invalid call and an external failure are both replies with `isError`, worded for a planner; protocol errors are reserved for
+//! violations of the protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,14 +21,14 @@ use serde_json::Value;
 
 use crate::passage::cut;
 
-/// What a tool answers: the same thing as words and as data.
+/// A tool's result, as text and as data.
 #[derive(Debug)]
 pub struct ToolOutput<T> {
     pub text: String,
     pub data: T,
 }
 
-/// Why there is no answer, and what to do about it. It reaches the planner as it stands.
+/// Why there is no result, and what to do. Passed to the planner unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ToolError(pub String);
@@ -46,34 +45,34 @@ impl From<&str> for ToolError {
     }
 }
 
-/// What the caller sent beside the arguments.
+/// Data sent beside the arguments.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
-    /// The request's `_meta`: among others the effect's key.
+    /// The request's `_meta`, including the effect's key.
     pub meta: JsonObject,
 }
 
-/// What the engine may rely on.
+/// Annotations that the engine relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hints {
     /// Changes nothing.
     pub reads_only: bool,
-    /// May undo what was there.
+    /// May destroy existing data.
     pub destroys: bool,
-    /// Twice is the same as once.
+    /// Idempotent.
     pub repeats: bool,
-    /// Reaches things beyond this machine.
+    /// Reaches beyond this machine.
     pub open_world: bool,
 }
 
 impl Hints {
-    /// Only looks, and only here.
+    /// Read-only and local.
     pub const READS: Hints = Hints { reads_only: true, destroys: false, repeats: true, open_world: false };
-    /// Only looks, out in the world.
+    /// Read-only, beyond this machine.
     pub const READS_WORLD: Hints = Hints { open_world: true, ..Hints::READS };
 }
 
-/// What one call may take, and what its reply may weigh. Tools keep below these by themselves; this is the wall behind them.
+/// Limits of a call's time and reply size. Tools have their own lower limits; this is the fallback.
 const CALL_MAX: Duration = Duration::from_secs(120);
 const REPLY_BYTES_MAX: usize = 2 << 20;
 const MISTAKE_BYTES_MAX: usize = 4 << 10;
@@ -152,7 +151,7 @@ impl ServerHandler for Toolset {
         let work = (tool.call)(request.arguments.unwrap_or_default(), asked);
         let end = tokio::select! {
             end = tokio::time::timeout(CALL_MAX, work) => end,
-            // Nobody waits for this any more; what the tool was doing ends with its future.
+            // The caller is gone; the tool's work ends with its future.
             () = context.ct.cancelled() => return Ok(refusal(&"the call was cancelled".into()).into()),
         };
         let end =
@@ -176,7 +175,7 @@ fn refusal(mistake: &ToolError) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(cut(&mistake.0, MISTAKE_BYTES_MAX))])
 }
 
-/// What was wrong with the arguments, and what right ones look like.
+/// What is wrong with the arguments, and the expected ones.
 fn misread(tool: &str, error: &serde_json::Error, takes: &JsonObject) -> ToolError {
     let required: Vec<&str> = takes.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = takes.get("properties").and_then(Value::as_object);

@@ -1,13 +1,13 @@
-//! The folders that `files` and `code` work in: one per thread below Baton's own data folder, or one that the user named.
+//! The folders of `files` and `code`: one per thread below Baton's data folder, or one that the user named.
 //!
 //! ```text
-//! PerThread   BASE/<thread>            made on first use; nothing of the user's is in it, so changing it needs no permission
-//! Fixed       the user's own folder    for every thread; what is replaced there may be dear to somebody
+//! PerThread   BASE/<thread>            created on first use; has no user data, so changes need no permission
+//! Fixed       the user's own folder    for every thread; replaced files may be valuable
 //! ```
 //!
-//! The thread comes with each call, in its `_meta` ([`META_THREAD`]), which the hub sends to built-in servers only.
+//! The thread is in each call's `_meta` ([`META_THREAD`]), which the hub sends to built-in servers only.
 //!
-//! A program that `code` ran changes files in two steps: everything it wrote is recorded under the call's key, then put in place. A call that is
+//! Files written by a program of `code` are applied in two steps: they are recorded under the call's key, then put in place. A call that is
 //! repeated after a crash finds the record, puts the same bytes in place and runs nothing, so that a program that appends appends once.
 
 use std::fs;
@@ -28,12 +28,12 @@ use crate::owner::unique_name;
 /// In a call's `_meta`: the thread it is made for.
 pub const META_THREAD: &str = "baton/thread";
 
-/// A call without a thread, such as one made by hand.
+/// Folder of calls without a thread, such as manual ones.
 const NO_THREAD: &str = "default";
 const FORMER_NAME_BYTES_MAX: usize = 40;
-/// Records of programs that changed files; older ones are dropped.
+/// Number of records kept; older ones are dropped.
 const RECORDS_MAX: usize = 256;
-/// What a program is shown of its workspace, and what it may change at once.
+/// Limits of the files that a program is given, and of those it may change at once.
 const FILES_MAX: usize = 500;
 const FILES_BYTES_MAX: u64 = 16 << 20;
 
@@ -57,7 +57,7 @@ pub(crate) struct FileBytes {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a program did to its workspace, and what it replied.
+/// What a program did to its workspace, and its reply.
 #[derive(Serialize, Deserialize)]
 struct Record<R> {
     reply: R,
@@ -72,12 +72,12 @@ impl Workspaces {
         Workspaces { kind: Kind::PerThread { base }, records }
     }
 
-    /// One folder of the user's for every thread; `records` is a folder of Baton's own.
+    /// One folder of the user for every thread; `records` is internal.
     pub fn fixed(folder: PathBuf, records: PathBuf) -> Workspaces {
         Workspaces { kind: Kind::Fixed { folder }, records }
     }
 
-    /// Whether nothing but runs ever put files there.
+    /// Whether only runs write there.
     pub fn is_own(&self) -> bool {
         matches!(self.kind, Kind::PerThread { .. })
     }
@@ -93,7 +93,7 @@ impl Workspaces {
         }
     }
 
-    /// A file of a thread's own folder, whole. A folder of the user's is not shown to others: it holds what no run wrote.
+    /// A file of a thread's own folder, whole. A folder of the user is not exposed: it has other files.
     pub fn read(&self, thread: &str, path: &str) -> Result<Vec<u8>, ToolError> {
         if !self.is_own() {
             return Err("the workspace is a folder on the machine of the server; open it there".into());
@@ -101,7 +101,7 @@ impl Workspaces {
         Root::open(&self.folder(Some(thread))).map_err(ToolError)?.bytes(path)
     }
 
-    /// Fails early where the folder that was named cannot be used.
+    /// Fails early if the named folder cannot be used.
     pub(crate) fn check(&self) -> Result<(), String> {
         match &self.kind {
             Kind::PerThread { .. } => Ok(()),
@@ -117,7 +117,7 @@ impl Workspaces {
         Root::open(&folder).map_err(ToolError)
     }
 
-    /// What an earlier call with this key replied, after its files are surely in place.
+    /// The reply of an earlier call with this key, after its files are in place.
     pub(crate) fn replied<R: Serialize + DeserializeOwned>(&self, key: &str, root: &Root) -> Result<Option<R>, ToolError> {
         let path = self.record(key, root);
         // Earlier versions had all records in one folder.
@@ -133,7 +133,7 @@ impl Workspaces {
         Ok(Some(reply))
     }
 
-    /// Puts in place what a program wrote. With a key, what is to be done is on the disk before any of it is done.
+    /// Puts the files of a program in place. With a key, they are recorded on disk first.
     pub(crate) fn put<R: Serialize>(&self, key: Option<&str>, root: &Root, reply: R, files: Vec<FileBytes>) -> Result<R, ToolError> {
         if files.is_empty() {
             return Ok(reply);
@@ -152,7 +152,7 @@ impl Workspaces {
         Ok(record.reply)
     }
 
-    /// A thread's own, so that they are deleted with it.
+    /// Per thread, so that they are deleted with it.
     fn records_of(&self, root: &Root) -> PathBuf {
         if self.is_own() { self.records.join(root.name()) } else { self.records.clone() }
     }
@@ -161,7 +161,7 @@ impl Workspaces {
         self.records_of(root).join(record_name(key))
     }
 
-    /// Removes the folder of a thread that was deleted, and the records of its programs. A folder of the user's is left alone. Says whether there was one.
+    /// Removes the folder of a deleted thread, and its records. A folder of the user is kept. Returns whether there was one.
     pub fn remove(&self, thread: &str) -> std::io::Result<bool> {
         if !self.is_own() {
             return Ok(false);
@@ -210,11 +210,11 @@ fn drop_old_records(folder: &Path) {
     }
 }
 
-/// The files a program is shown: first those it names, then the others, as many as fit. The second value is how many did not fit.
+/// The files given to a program: first those it names, then others, as many as fit. The second value is the number left out.
 pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>, usize), ToolError> {
     let mut entries = root.files()?;
     let is_named = |path: &str| path.rsplit('/').next().is_some_and(|name| program.contains(name));
-    // Hidden folders hold what tools keep for themselves.
+    // Hidden folders contain data of tools.
     let is_hidden = |path: &str| path.split('/').any(|part| part.starts_with('.'));
     entries.retain(|entry| entry.kind == EntryKind::File && (is_named(&entry.path) || !is_hidden(&entry.path)));
     entries.sort_by(|a, b| (!is_named(&a.path), &a.path).cmp(&(!is_named(&b.path), &b.path)));
@@ -225,7 +225,7 @@ pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>,
             left_out += 1;
             continue;
         }
-        // One that cannot be read is one that the program does not find.
+        // An unreadable file is left out.
         let Ok(bytes) = root.bytes(&entry.path) else { continue };
         bytes_left = bytes_left.saturating_sub(bytes.len() as u64);
         files.push(FileBytes { path: entry.path, bytes });
@@ -233,7 +233,7 @@ pub(crate) fn shown_files(root: &Root, program: &str) -> Result<(Vec<FileBytes>,
     Ok((files, left_out))
 }
 
-/// Why a program's files are not taken, if they are too many or too large.
+/// Why a program's files are rejected, if they are too many or too large.
 pub(crate) fn refuse_files(files: &[FileBytes]) -> Option<String> {
     let bytes: usize = files.iter().map(|file| file.bytes.len()).sum();
     let is_too_much = files.len() > FILES_MAX || bytes as u64 > FILES_BYTES_MAX;
@@ -247,8 +247,8 @@ fn put_all(root: &Root, files: &[FileBytes]) -> Result<(), ToolError> {
     files.iter().try_for_each(|file| root.write(&file.path, &file.bytes, WriteMode::Replace).map(drop))
 }
 
-/// The folder's name in earlier versions, with a digest so short that another thread's name could be chosen to have the same. Only for a thread whose whole
-/// name is in it: no other thread has that.
+/// The folder's name in earlier versions, whose digest was so short that another thread's name could be chosen to collide. Only for a
+/// thread whose whole name is in it, which is unique.
 fn former_name(thread: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let is_whole = !thread.is_empty() && thread.len() <= FORMER_NAME_BYTES_MAX && thread.chars().all(is_plain);
@@ -259,7 +259,7 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Makes a folder and those above it that are missing, for this account only.
+/// Creates a folder and missing parents, for this account only.
 pub(crate) fn make_private(folder: &Path) -> std::io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
@@ -304,7 +304,7 @@ mod tests {
         let workspaces = Workspaces::per_thread(home.path().to_owned());
         fs::create_dir(home.path().join(former_name("budget").unwrap())).unwrap();
         assert!(workspaces.folder(Some("budget")).is_dir());
-        // Names of which only a part was in the folder's name.
+        // Names that were only partly in the folder's name.
         assert!(former_name("bud get").is_none() && former_name(&"x".repeat(41)).is_none() && former_name("").is_none());
     }
 
@@ -316,11 +316,11 @@ mod tests {
         assert_eq!(workspaces.replied::<String>("k", &root).unwrap(), None);
         let reply = workspaces.put(Some("k"), &root, "said".to_owned(), vec![file("log/a.txt", "one")]).unwrap();
         assert_eq!((reply.as_str(), root.bytes("log/a.txt").unwrap()), ("said", b"one".to_vec()));
-        // What happened since stays: the record no longer holds the file.
+        // Later changes are kept: the record no longer holds the file.
         root.write("log/a.txt", b"two", WriteMode::Replace).unwrap();
         assert_eq!(workspaces.replied::<String>("k", &root).unwrap().as_deref(), Some("said"));
         assert_eq!(root.bytes("log/a.txt").unwrap(), b"two");
-        // Stopped between the record and the files: they are put in place by the next call.
+        // Stopped between the record and the files: the next call puts them in place.
         workspaces.write_record("k2", &root, &Record { reply: "again", files: vec![file("b.txt", "late")] }).unwrap();
         assert_eq!(workspaces.replied::<String>("k2", &root).unwrap().as_deref(), Some("again"));
         assert_eq!(root.bytes("b.txt").unwrap(), b"late");
@@ -342,7 +342,7 @@ mod tests {
         let root = workspaces.root(&meta("one")).unwrap();
         assert!(root.bytes("a.txt").is_err());
         assert_eq!(workspaces.replied::<String>("one", &root).unwrap(), None);
-        // A folder that somebody named is not Baton's to delete.
+        // A folder of the user is not deleted.
         fs::create_dir(home.path().join("own")).unwrap();
         assert!(!Workspaces::fixed(home.path().join("own"), home.path().join("records")).remove("one").unwrap());
         assert!(home.path().join("own").is_dir());

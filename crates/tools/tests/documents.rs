@@ -1,6 +1,6 @@
-//! Documents opened by programs that are not ours: LibreOffice for DOCX and HTML, poppler's `pdftotext` for PDF. Each must find every word,
-//! heading, table, link and footnote. `lab/peers/documents` installs the programs and runs this; with BATON_DOCUMENTS_KEPT it leaves
-//! the documents in that folder to be looked at.
+//! Documents opened by other programs: LibreOffice for DOCX and HTML, poppler's `pdftotext` for PDF. Each must find every word, heading,
+//! table, link and footnote. `lab/peers/documents` installs the programs and runs this; with BATON_DOCUMENTS_KEPT the documents are kept in
+//! that folder.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,7 @@ let x = 1 < 2 && \"quoted\";
 [^own]: Words of my own.
 ";
 
-/// What a reader must find, in whatever order.
+/// Expected text, in any order.
 const WORDS: &[&str] = &[
     "A title & more",
     "Rivers of the world",
@@ -59,7 +59,7 @@ const WORDS: &[&str] = &[
     "äöüß",
 ];
 
-/// And these below the page. LibreOffice leaves footnotes out when it writes plain text.
+/// Expected footnotes. LibreOffice leaves them out of plain text.
 const NOTES: &[&str] = &["Lengths <measured>", "https://example.org/nile?a=1&b=2", "Atlas", "Words of my own."];
 
 #[tokio::test]
@@ -124,7 +124,7 @@ fn has_all(what: &str, wanted: &[&str], text: &str) {
 }
 
 fn office(file: &Path, to: &str, out: &Path, name: &str) -> String {
-    // A profile of its own, so that one that is running already does not get in the way.
+    // A separate profile, independent of a running instance.
     let profile = format!("-env:UserInstallation=file://{}/profile", out.display());
     let status = Command::new("soffice").arg(profile).args(["--headless", "--convert-to", to, "--outdir"]).arg(out).arg(file).output().unwrap();
     let bytes = std::fs::read(out.join(name)).unwrap_or_else(|e| panic!("{}: {e}: {status:?}", file.display()));

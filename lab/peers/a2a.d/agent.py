@@ -19,13 +19,14 @@ port, mode = int(sys.argv[1]), sys.argv[2]
 class Oceanographer(AgentExecutor):
     async def execute(self, context, event_queue):
         task = context.current_task
-        if task is None:
+        is_new = task is None
+        if is_new:
             task = new_task_from_user_message(context.message)
             await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         await updater.start_work()
         said = context.get_user_input()
-        if mode == "asking" and len(task.history) < 2:
+        if mode == "asking" and is_new:
             return await updater.requires_input(new_text_message("Which sea?", task_id=task.id, context_id=task.context_id))
         if mode == "failing":
             return await updater.failed(new_text_message("it hurts", task_id=task.id, context_id=task.context_id))

@@ -125,7 +125,7 @@ async def send(ada, bob):
     assert (await bob.send("what are tides?", flow="direct", message_id="m-1" + ada.binding)).id != done.id
     first = await ada.send("my name is Ada", flow="direct")
     second = await ada.send("what is my name?", context=first.context_id, flow="direct")
-    assert second.context_id == first.context_id and second.id != first.id and answer(second) == "Your name is Ada.", second
+    assert second.context_id == first.context_id and second.id != first.id and "Your name is Ada." in answer(second), answer(second)
     named = await ada.send("what are tides?", context="my own name", flow="direct")
     assert named.context_id == "my own name", named
     cited = await ada.send("what are tides?", flow="search")
@@ -137,7 +137,7 @@ async def stream(ada, bob):
     told = [one async for one in ada.streams.send_message(request("what are tides?", flow="direct"))]
     kinds = [one.WhichOneof("payload") for one in told]
     assert kinds[0] == "task" and told[0].task.status.state == TaskState.TASK_STATE_SUBMITTED, told[0]
-    pieces = [one.artifact_update for one in told if one.HasField("artifact_update")]
+    pieces = [one.artifact_update for one in told if one.artifact_update.artifact.artifact_id == "answer"]
     assert len(pieces) > 3 and not pieces[0].append and all(piece.append for piece in pieces[1:]) and pieces[-1].last_chunk, pieces
     text = "".join(part.text for piece in pieces for part in piece.artifact.parts)
     assert told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, told[-1]

@@ -1,4 +1,4 @@
-//! One scenario of the conformance suite, done by our hub. See `baton_lab::mcp::client`.
+//! Runs one scenario of the conformance suite with our hub. See `baton_lab::mcp::client`.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn main() -> ExitCode {
         }
     };
     let scenario = env("MCP_CONFORMANCE_SCENARIO").unwrap_or_else(|| "initialize".into());
-    // The current revision is found out, as it is in life; an earlier one has to be insisted on, or the current one would be spoken.
+    // The current revision is negotiated as usual; an earlier one has to be forced.
     let revision = env("MCP_CONFORMANCE_PROTOCOL_VERSION").filter(|revision| revision.as_str() < "2026");
     let wanted = Wanted { scenario, address, revision, context };
     match tokio::time::timeout(ALL_MAX, run(&wanted)).await {

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! simulate --runs 100000                 that many cut runs; exits with 1 if one differs from its uncut run
-//! simulate --seed 7                      one seed, uncut, telling everything
+//! simulate --seed 7                      one seed, uncut, verbose
 //! simulate --seed 7 --cut 12[,3[,…]]     its first life cut at point 12, its second at 3
-//!     --from SEED    begin elsewhere     --files    over SQLite files instead of memory     --threads N
+//!     --from SEED    start at another seed     --files    over SQLite files instead of memory     --threads N
 //! ```
 
 use std::process::ExitCode;

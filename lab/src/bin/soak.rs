@@ -1,11 +1,11 @@
-//! A long time of mixed load on the real server, as a command.
+//! A long mixed load on the real server, as a command.
 //!
 //! ```text
-//! soak                            half an hour with 16 clients against the `baton` beside this program; exits with 1 if it is not well
+//! soak                            half an hour with 16 clients against the `baton` beside this program; exits with 1 on a problem
 //!     --minutes M    --clients N    --seed N    --baton FILE    --json    one object instead of the table
 //! ```
 //!
-//! `baton_lab::soak::report` says how it is judged, and so does the last line it prints.
+//! `baton_lab::soak::report` documents the criteria, and so does the last line it prints.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! The process that `tests/kill.rs` kills: `victim FOLDER LIFE FIRST TARGET` goes on with whatever the database says is not
-//! finished, and runs the errands numbered `FIRST..TARGET`. It exits with 0 when they are all over.
+//! The process that `tests/kill.rs` kills: `victim FOLDER LIFE FIRST TARGET` resumes unfinished runs of the database, and runs the errands
+//! numbered `FIRST..TARGET`. It exits with 0 when all of them have ended.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -118,8 +118,9 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     }
     let (hostile, calm) = (&names[..order.hostile], &names[order.hostile..]);
     let calm_for = order.lasting / 4;
+    let url = server.url.clone();
     let users = |seen: &Arc<Seen>, stop: &watch::Receiver<bool>| -> Vec<Calm> {
-        let of = |(at, name): (usize, &String)| Calm::new(&server.url, name, &tokens[order.hostile + at], seen.clone(), stop.clone());
+        let of = |(at, name): (usize, &String)| Calm::new(&url, name, &tokens[order.hostile + at], seen.clone(), stop.clone());
         calm.iter().enumerate().map(of).collect()
     };
 
@@ -136,11 +137,8 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     let before = phase(&mut server, &seen, users(&seen, &stopped), Vec::new(), calm_for).await;
     let attacked = Arc::new(Seen::default());
     let (_stop, stopped) = watch::channel(false);
-    let attackers: Vec<Attacker> = hostile
-        .iter()
-        .enumerate()
-        .map(|(at, name)| Attacker::new(&server.url, name, &tokens[at], at, &first[at % first.len()], attacked.clone()))
-        .collect();
+    let attackers: Vec<Attacker> =
+        hostile.iter().enumerate().map(|(at, name)| Attacker::new(&url, name, &tokens[at], at, &first[at % first.len()], attacked.clone())).collect();
     let under = phase(&mut server, &attacked, users(&attacked, &stopped), attackers, order.lasting - calm_for).await;
     Ok(Report {
         order: format!("{} users, {} of them hostile, {} s", order.users, order.hostile, order.lasting.as_secs()),

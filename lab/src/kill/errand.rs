@@ -1,4 +1,4 @@
-//! Flows made up for being killed: every kind of effect, in a world that leaves traces of each.
+//! Flows for kill tests: every kind of effect, with a handler that leaves traces of each.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn input(number: u64) -> Value {
     json!({ "number": number })
 }
 
-/// The person: looks outside, and says what it saw.
+/// The person: checks the traces, and answers accordingly.
 pub fn person(traces: &Traces, key: Key, waiting: &Waiting) -> Value {
     let happened = traces.happened(key);
     traces.log(&Trace::Verdict { key, attempt: waiting.attempt, happened: happened.is_some() });
@@ -61,7 +61,7 @@ struct Errand {
     number: u64,
     #[serde(default)]
     round: u32,
-    /// Every reply, in the order of asking.
+    /// Every reply, in request order.
     #[serde(default)]
     seen: Vec<Value>,
 }
@@ -119,7 +119,7 @@ fn patient(effect: graph::Effect) -> Request {
     Request::from(effect).attempts(3).backoff(Backoff { first_ms: 1, factor: 2, most_ms: 4 })
 }
 
-/// A world whose replies follow from what is asked, and whose traces are files.
+/// A handler whose replies follow from the request, and whose traces are files.
 pub struct FileHandler {
     pub traces: Arc<Traces>,
 }
@@ -147,7 +147,7 @@ impl EffectHandler for FileHandler {
         };
         tokio::time::sleep(half).await;
         self.traces.log(&Trace::End { key: job.key, attempt: job.attempt });
-        // Its own time, so that every run has the same.
+        // A fixed duration, so that every run has the same.
         reply.taking_us(2 * half.as_micros() as u64)
     }
 

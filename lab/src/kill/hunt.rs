@@ -1,5 +1,5 @@
-//! The test's side: lets a process live for a random while, kills it, reads what its database says, and starts the next. The last life is
-//! left in peace, and must finish everything.
+//! The test's side: starts a process, kills it after a random time, reads its database, and starts the next. The last one is not killed,
+//! and must finish everything.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
@@ -17,13 +17,13 @@ pub struct Hunt<'h> {
     pub folder: PathBuf,
     pub kills: u64,
     pub seed: u64,
-    /// More runs than a life can drive before it is killed.
+    /// More runs than one process can drive before it is killed.
     pub ahead: u64,
-    /// How long a life lasts.
+    /// Lifetime of a process.
     pub life_ms: Range<u64>,
-    /// Starts the process, for the life of this number and the runs it is to drive.
+    /// Starts the process with this number, for these runs.
     pub spawn: &'h dyn Fn(u64, Range<u64>) -> Child,
-    /// Called after each kill, before anybody lives again: waits for what is still on its way outside.
+    /// Called after each kill, before the next start: waits for external effects in flight.
     pub settle: &'h dyn Fn(),
 }
 
@@ -54,12 +54,12 @@ impl Hunt<'_> {
     }
 }
 
-/// A number from the environment, or the usual one.
+/// A number from the environment, or the default.
 pub fn setting(name: &str, usual: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Whether it ended well by itself. One that hangs is ended, so that the test can say what hung.
+/// Whether it exited successfully. One that hangs is killed, so that the test can report it.
 fn wait(mut victim: Child) -> bool {
     let begun = Instant::now();
     loop {
@@ -81,22 +81,22 @@ fn unfinished(folder: &Path) -> Vec<String> {
     rows.iter().map(|row| format!("{} is {}", row.run, row.status.as_str())).collect()
 }
 
-/// What the database said after each kill.
+/// The database contents after each kill.
 #[derive(Default)]
 pub struct Known {
     /// Every attempt at each effect whose reply was journalled.
     pub answered: HashMap<Key, BTreeMap<u32, Answer>>,
-    /// Runs that nobody's effect began, by their numbers.
+    /// Root runs, by their numbers.
     pub roots: HashSet<u64>,
     pub over: HashSet<RunId>,
     lines: HashMap<RunId, u64>,
-    /// The first run that is not over.
+    /// The first unfinished run.
     first: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// The life after which it was found in the journal for the first time.
+    /// The life after which it was first found in the journal.
     pub life: u64,
     pub is_ok: bool,
 }
@@ -151,7 +151,7 @@ impl Known {
     }
 }
 
-/// Only the victim's own writes must survive anything; what the test does to the file need not wait for the disk.
+/// Only the victim's own writes must be durable; the test's need not wait for the disk.
 pub fn open_store(folder: &Path) -> SqliteStore {
     SqliteStore::open(folder.join(DB), SqliteSettings { durability: Durability::Off }).expect("the database is sound")
 }
@@ -164,7 +164,7 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
     runtime(false).block_on(future)
 }
 
-/// With a clock that stands still, whatever only waits takes no time.
+/// With a paused clock, waiting takes no time.
 pub fn runtime(is_paused: bool) -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(is_paused).build().expect("a runtime")
 }

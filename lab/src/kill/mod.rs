@@ -1,8 +1,8 @@
-//! What the kill tests and their victims share. A test hunts a process with SIGKILL; the process goes on each time where the one before it was;
-//! in the end the test compares what the database says with the traces outside.
+//! Shared by the kill tests and their victims. A test kills a process with SIGKILL; each next process resumes; in the end the test compares
+//! the database with the external traces.
 //!
 //! - [`hunt`]: the test's side. [`victim`]: one life of the process. [`traces`]: files that survive it.
-//! - [`errand`]: made-up flows with every kind of effect (`--bin victim`). [`real`]: the flows that Baton has (`--bin flow_victim`).
+//! - [`errand`]: artificial flows with every kind of effect (`--bin victim`). [`real`]: the built-in flows (`--bin flow_victim`).
 
 pub mod errand;
 pub mod hunt;
@@ -12,7 +12,7 @@ pub mod victim;
 
 use graph::{RunId, ThreadId};
 
-/// Runs are numbered, so that every life and the test know which there must be.
+/// Runs are numbered, so that every process and the test know which must exist.
 pub fn run_of(number: u64) -> RunId {
     RunId::from(format!("r{number}"))
 }
@@ -22,5 +22,5 @@ pub fn thread_of(number: u64) -> ThreadId {
     ThreadId::from(format!("t{number}"))
 }
 
-/// The database of the folder that is hunted in.
+/// The database in the test's folder.
 pub const DB: &str = "victim.db";

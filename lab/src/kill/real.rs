@@ -1,7 +1,7 @@
-//! The flows that Baton has, with what makes a kill hurt: models that are paid for, a mail that is sent, a line that is added to a file.
+//! The built-in flows, with effects that must not repeat: model calls, a mail, a line appended to a file.
 //!
-//! Every run is about an errand of its own number. The model (`provider::thought`) names that number in whatever it has a tool do, so a look
-//! at the mailbox and the file shows how often each run did what it should do once.
+//! Every run has its own errand number. The model (`provider::scripted_thought`) uses that number in every tool call, so the mailbox and the file
+//! show how often each run did what it should do once.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use crate::provider::mailbox;
 use crate::provider::scripted_thought::{LEDGER, errand_in};
 use crate::setup::{Setup, profile};
 
-/// One life of the victim.
+/// Arguments of one life of the victim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sent {
     pub folder: PathBuf,
@@ -32,7 +32,7 @@ pub struct Sent {
 impl Sent {
     pub fn setup(&self) -> Setup {
         Setup {
-            // So that the server knows who asks, however late a request of a dead process comes.
+            // Identifies the life in the server's log, however late a request of a killed process arrives.
             key: format!("life-{}", self.life),
             smtp_port: Some(self.smtp_port),
             ..Setup::new(Dialect::OpenaiChat, &self.model, &self.web, &self.folder)
@@ -81,7 +81,7 @@ pub struct Outside {
     pub lines: usize,
 }
 
-/// What has happened, as anybody can see who looks.
+/// The external effects so far.
 pub fn outside(folder: &Path, number: u64) -> Outside {
     let ledger = std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap_or_default();
     let mails = mailbox::subjects(&mailbox_of(folder));
@@ -95,7 +95,7 @@ pub fn mailbox_of(folder: &Path) -> PathBuf {
     folder.join("mailbox")
 }
 
-/// The person: agrees to whatever the run wants to do, and about what is in doubt looks outside and says what it saw.
+/// The person: approves everything, and for effects of unknown outcome checks the traces.
 pub fn person(folder: &Path, traces: &Traces, key: Key, waiting: &Waiting) -> Value {
     match wanted(waiting) {
         "allow" => return json!({ "allow": true }),

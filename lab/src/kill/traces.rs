@@ -1,5 +1,5 @@
-//! What a victim leaves behind that a kill cannot wipe out: a log to which each performance adds a line before and after, and a folder with a
-//! file for each effect that changes the world, to which it adds a line each time it really happens.
+//! Traces that survive a kill: a log to which each performed effect adds a line before and after, and a folder with a file for each effect
+//! with side effects, to which it adds a line each time it happens.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -26,7 +26,7 @@ pub enum Trace {
     },
     /// A start was confirmed, so this run must never be lost.
     Started { number: u64 },
-    /// What the person said about an effect in doubt.
+    /// The person's decision about an effect of unknown outcome.
     Verdict {
         #[serde(with = "key_text")]
         key: Key,
@@ -35,7 +35,7 @@ pub enum Trace {
     },
 }
 
-/// The files outside.
+/// The trace files.
 pub struct Traces {
     log: File,
     outside: PathBuf,
@@ -49,7 +49,7 @@ impl Traces {
         Ok(Traces { log: OpenOptions::new().create(true).append(true).open(folder.join("log"))?, outside, life })
     }
 
-    /// One line, one write: a kill leaves the whole of it or nothing.
+    /// One line in one write: a kill leaves all of it or nothing.
     pub fn log(&self, trace: &Trace) {
         let line = format!("{}\n", serde_json::to_string(&(self.life, trace)).expect("it is plain data"));
         (&self.log).write_all(line.as_bytes()).expect("the log can be written");

@@ -1,5 +1,5 @@
-//! One life of a process that is killed: it takes up whatever the database says is not finished, and drives the runs it is told to, a few
-//! at a time. Where a run waits for a person, the person is here.
+//! One life of a process that is killed: it resumes all unfinished runs of the database, and drives the given runs, a few at a time. It
+//! also answers the runs' questions.
 
 #[path = "../../../crates/service/src/owner.rs"]
 mod owner;
@@ -21,7 +21,7 @@ use crate::person::through;
 
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-/// What a run is asked to do, and who answers its questions.
+/// The input of a run, and the person who answers its questions.
 pub struct Life {
     pub traces: Traces,
     pub order: fn(u64) -> Order,
@@ -31,10 +31,10 @@ pub struct Life {
 /// Answers one question. The key is that of the effect in question.
 pub type Person = dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync;
 
-/// Runs that go at once.
+/// Concurrent runs.
 const WORKERS: usize = 6;
 
-/// Returns when all of these are over.
+/// Returns when all of these have ended.
 pub async fn live(folder: &Path, handler: Arc<dyn EffectHandler>, flows: Vec<Graph>, numbers: Range<u64>, life: Life) -> Result<()> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.join(DB), SqliteSettings::default())?);
     let settings = Settings {

@@ -1,6 +1,6 @@
-//! A client for the conformance suite: whatever a scenario wants is done through the hub.
+//! A client for the conformance suite: each scenario is performed through the hub.
 //!
-//! The suite gives the scenario in `MCP_CONFORMANCE_SCENARIO`, what it needs in `MCP_CONFORMANCE_CONTEXT`, the revision in
+//! The suite passes the scenario in `MCP_CONFORMANCE_SCENARIO`, its data in `MCP_CONFORMANCE_CONTEXT`, the revision in
 //! `MCP_CONFORMANCE_PROTOCOL_VERSION` and the address as the last argument.
 #![allow(deprecated, reason = "the earlier revisions have sampling, and the suite tries it")]
 
@@ -14,7 +14,7 @@ use rmcp::model::*;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-/// What the suite wants.
+/// The suite's request.
 pub struct Wanted {
     pub scenario: String,
     pub address: String,
@@ -38,14 +38,14 @@ struct Call {
     arguments: Option<Value>,
 }
 
-/// Where this client would describe itself, for authorization servers that read such a document.
+/// Address of this client's metadata document, for authorization servers that read one.
 const METADATA: &str = "https://conformance-test.local/client-metadata.json";
 const REDIRECT: &str = "http://localhost:3000/callback";
 const CALL_MAX: Duration = Duration::from_secs(20);
 /// Some scenarios change something between two calls.
 const ROUNDS_OF_MIGRATION: usize = 3;
 
-/// Does it, and says what went wrong.
+/// Performs the scenario; the error tells what failed.
 pub async fn run(wanted: &Wanted) -> Result<(), String> {
     let mut server = ServerConfig::http(wanted.address.as_str());
     server.revision.clone_from(&wanted.revision);
@@ -55,7 +55,7 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
         metadata_url: Some(METADATA.to_owned()),
         scopes: Vec::new(),
     });
-    // One attempt: what fails must be seen to fail.
+    // One attempt: failures must be visible.
     let pace = Pace { backoff_first: Duration::from_secs(60), ..Pace::default() };
     let tools = Tools::builder().with_server("peer", server).with_request_handler(Person).with_consent(Headless).with_pace(pace).build();
     let done = work(wanted, &tools).await;
@@ -64,7 +64,7 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
 }
 
 async fn work(wanted: &Wanted, tools: &Tools) -> Result<(), String> {
-    // To look at a list is not worth long waiting, but here everything depends on it.
+    // Listing normally waits only briefly, but here everything depends on it.
     let mut changes = tools.changes();
     tools.list().await;
     while matches!(tools.health()[0].status, ServerStatus::Connecting) {
@@ -75,7 +75,7 @@ async fn work(wanted: &Wanted, tools: &Tools) -> Result<(), String> {
         return Err(why.clone());
     }
     match wanted.scenario.as_str() {
-        // The schema goes back as it came.
+        // The schema is returned unchanged.
         "json-schema-2020-12-preservation" => {
             let is_focal = |tool: &&std::sync::Arc<ToolInfo>| tool.name == "peer.json_schema_2020_12_tool";
             let schema = listed.iter().find(is_focal).map(|tool| tool.schema.clone()).ok_or("the tool in question is not listed")?;
@@ -83,7 +83,7 @@ async fn work(wanted: &Wanted, tools: &Tools) -> Result<(), String> {
                 call(tools, &tool.name, json!({ "schema": schema })).await?;
             }
         }
-        // To list it is what is looked at.
+        // Listing it is the test.
         "json-schema-ref-no-deref" => {}
         "auth/authorization-server-migration" => {
             for _ in 0..ROUNDS_OF_MIGRATION {
@@ -108,7 +108,7 @@ async fn call_all(wanted: &Wanted, tools: &Tools, listed: &[std::sync::Arc<ToolI
         }
         return Ok(());
     }
-    // All at once: answers must not be mixed up.
+    // All at once: replies must not be mixed up.
     let calls = listed.iter().map(|tool| call(tools, &tool.name, arguments(&tool.schema)));
     futures::future::join_all(calls).await.into_iter().collect()
 }
@@ -118,7 +118,7 @@ async fn call(tools: &Tools, name: &str, arguments: Value) -> Result<(), String>
     tools.call(name, &arguments, &options).await.map(drop).map_err(|failure| failure.to_string())
 }
 
-/// Something of the right kind for everything that is required.
+/// A value of the right type for every required argument.
 fn arguments(schema: &Value) -> Value {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let made = |name: &str| match schema["properties"][name]["type"].as_str() {
@@ -131,7 +131,7 @@ fn arguments(schema: &Value) -> Value {
     Value::Object(required.into_iter().map(|name| (name.to_owned(), made(name))).collect::<Map<_, _>>())
 }
 
-/// A person who takes every default and has an answer to everything.
+/// A person who accepts every default and answers everything.
 struct Person;
 
 #[async_trait]
@@ -168,7 +168,7 @@ impl ServerRequestHandler for Person {
     }
 }
 
-/// A person who agrees: follows the address and sees where it leads.
+/// A person who consents: follows the address.
 struct Headless;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! A server that offers what the conformance suite asks for by name, and a few tools that misbehave.
+//! A server with what the conformance suite expects, and a few tools that misbehave.
 #![allow(deprecated, reason = "the earlier revisions have sampling, roots and logging, and the suite tries them")]
 
 use std::collections::BTreeSet;
@@ -20,10 +20,10 @@ const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAIA+AAACABAAZGF0YQAAAAA="
 const FRESH_MS: u64 = 1_000;
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Says that it only reads, and writes.
+/// Declares itself read-only, and writes.
 pub const HOSTILE: &str = "peek";
 
-/// Clones share what they know.
+/// Clones share their state.
 #[derive(Clone)]
 pub struct Fixture(Arc<Shared>);
 
@@ -268,7 +268,7 @@ impl Fixture {
     }
 }
 
-/// What a client brings along when it comes again.
+/// Inputs that a client sends with its second request.
 struct Inputs {
     given: InputResponses,
     state: Option<String>,
@@ -279,7 +279,7 @@ impl Inputs {
         self.given.get(key)
     }
 
-    /// A field of a form that was filled in. What is no answer to a form at all is an error.
+    /// A field of a completed form. Anything other than a form reply is an error.
     fn accepted(&self, key: &str, field: &str) -> Result<Option<String>, ErrorData> {
         let Some(said) = self.get(key) else { return Ok(None) };
         let said: ElicitResult = serde_json::from_value(said.clone()).map_err(|error| ErrorData::invalid_params(format!("{key}: {error}"), None))?;
@@ -378,13 +378,13 @@ async fn sample(context: &RequestContext<RoleServer>, prompt: &str) -> Answer {
     }
 }
 
-/// The current revision logs only for requests that want it; the earlier ones always.
+/// The current revision logs only for requests that ask for it; earlier ones always.
 async fn log(context: &RequestContext<RoleServer>) -> Answer {
     let is_current = context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
     let is_wanted = !is_current || context.meta.log_level().is_some();
     for words in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
         if is_wanted {
-            // Nobody may be listening, and then nobody misses it.
+            // The client may not listen.
             let _ = context.peer.notify_logging_message(LoggingMessageNotificationParam::new(LoggingLevel::Info, json!(words))).await;
         }
         tokio::time::sleep(PAUSE).await;
@@ -396,7 +396,7 @@ async fn progress(context: &RequestContext<RoleServer>) -> Answer {
     let token = context.meta.get_progress_token();
     for far in [0.0, 50.0, 100.0] {
         if let Some(token) = token.clone() {
-            // As with logging.
+            // The client may not listen.
             let _ = context.peer.notify_progress(ProgressNotificationParam::new(token, far).with_total(100.0)).await;
         }
         tokio::time::sleep(PAUSE).await;
@@ -422,7 +422,7 @@ impl ServerHandler for Fixture {
         Ok(ListToolsResult::with_all_items(Fixture::tools()).with_ttl_ms(FRESH_MS).with_cache_scope(CacheScope::Public))
     }
 
-    /// The transport compares parameters with the headers they stand in.
+    /// The transport compares parameters with their headers.
     fn get_tool(&self, name: &str) -> Option<Tool> {
         Fixture::tools().into_iter().find(|tool| tool.name == name)
     }
@@ -543,7 +543,7 @@ impl ServerHandler for Fixture {
         let (mut tools, mut prompts) = (self.0.tools_changed.subscribe(), self.0.prompts_changed.subscribe());
         let accepted = context.accepted().clone();
         loop {
-            // What the client did not ask for is not sent; the sink would refuse it.
+            // Only what the client requested is sent; the sink would refuse the rest.
             let sent = tokio::select! {
                 Ok(()) = tools.changed() => match accepted.tools_list_changed {
                     Some(true) => context.sink().notify_tool_list_changed().await.is_ok(),

@@ -1,4 +1,4 @@
-//! What each provider's API looks like on the wire, written from its public documentation.
+//! Each provider's API on the wire, written from its public documentation.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ pub enum Dialect {
     Ollama,
 }
 
-/// What the model on the other side says.
+/// The model's reply.
 #[derive(Clone, Copy, Debug)]
 pub enum ScriptedAnswer<'s> {
     Text(&'s str),
@@ -50,7 +50,7 @@ impl Dialect {
         }
     }
 
-    /// Ollama has two doors.
+    /// Ollama has two APIs.
     pub fn at(self, path: &str) -> Dialect {
         if self == Dialect::Ollama && path == "/v1/chat/completions" { Dialect::OpenaiChat } else { self }
     }
@@ -67,7 +67,7 @@ impl Dialect {
         }
     }
 
-    /// The header that carries the key, and what stands before it.
+    /// The header with the key, and its prefix.
     pub fn key_header(self) -> (&'static str, &'static str) {
         match self {
             Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Ollama => ("authorization", "Bearer "),
@@ -137,7 +137,7 @@ impl Dialect {
         }
     }
 
-    /// The same, piece by piece, as the provider's events.
+    /// The same in pieces, as the provider's events.
     pub fn stream(self, said: &ScriptedAnswer<'_>) -> Vec<String> {
         let (text, cut_off) = match said {
             ScriptedAnswer::Text(text) => (*text, false),
@@ -244,7 +244,7 @@ impl Dialect {
         }
     }
 
-    /// An error where it can only be told in the stream.
+    /// An error inside the stream.
     pub fn stream_error(self) -> String {
         match self {
             Dialect::Anthropic => {

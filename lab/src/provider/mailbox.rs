@@ -1,4 +1,4 @@
-//! Somebody who takes mails over SMTP, and keeps the subject of each in a file. That file is what a person would see in the mailbox.
+//! An SMTP server that stores the subject of each mail in a file, which stands for the mailbox.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -13,12 +13,12 @@ use tokio::net::{TcpListener, TcpStream};
 pub struct Mailbox {
     pub port: u16,
     path: PathBuf,
-    /// Callers that are being listened to.
+    /// Number of open connections.
     open: Arc<AtomicUsize>,
 }
 
 impl Mailbox {
-    /// Serves until the runtime goes; subjects are added to the file, one a line.
+    /// Serves until the runtime ends; subjects are appended to the file, one per line.
     pub async fn serve(path: &Path) -> Mailbox {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let port = listener.local_addr().expect("an address").port();
@@ -29,7 +29,7 @@ impl Mailbox {
                 counted.fetch_add(1, Ordering::SeqCst);
                 let (counted, kept) = (counted.clone(), kept.clone());
                 tokio::spawn(async move {
-                    // A caller that breaks off has said all it had to say.
+                    // A broken connection is ignored.
                     let _ = listen(caller, &kept).await;
                     counted.fetch_sub(1, Ordering::SeqCst);
                 });
@@ -38,9 +38,9 @@ impl Mailbox {
         Mailbox { port, path: path.to_owned(), open }
     }
 
-    /// Waits until everybody who called before has been heard to the end: what is in the mailbox then is all that was sent.
+    /// Waits until all earlier connections are finished: then the mailbox is complete.
     pub async fn settle(&self) {
-        // Callers are taken in order, so whoever came before this one is counted when it is greeted.
+        // Connections are accepted in order, so all earlier ones are counted when this one is greeted.
         let caller = TcpStream::connect(("127.0.0.1", self.port)).await.expect("it listens");
         let mut line = String::new();
         let mut caller = BufReader::new(caller);
@@ -56,7 +56,7 @@ impl Mailbox {
     }
 }
 
-/// What lies in a mailbox, for whoever looks from another process.
+/// The content of a mailbox, also from another process.
 pub fn subjects(path: &Path) -> Vec<String> {
     std::fs::read_to_string(path).unwrap_or_default().lines().map(str::to_owned).collect()
 }
@@ -74,7 +74,7 @@ async fn listen(caller: TcpStream, path: &Path) -> std::io::Result<()> {
             "DATA" => {
                 caller.write_all(b"354 go on\r\n").await?;
                 let Some(subject) = subject_of(&mut caller).await? else { return Ok(()) };
-                // Kept first: from here on it is sent, whether the caller hears of it or not.
+                // Stored first: from here on it counts as sent, whether or not the client receives the reply.
                 OpenOptions::new().create(true).append(true).open(path)?.write_all(format!("{subject}\n").as_bytes())?;
                 b"250 kept\r\n"
             }
@@ -88,7 +88,7 @@ async fn listen(caller: TcpStream, path: &Path) -> std::io::Result<()> {
     }
 }
 
-/// The subject of a mail that came whole; nothing if it broke off.
+/// The subject of a complete mail; `None` if it was interrupted.
 async fn subject_of(caller: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
     let mut subject = String::new();
     loop {

@@ -1,7 +1,8 @@
-//! The other side of every wire, on loopback: what a run meets outside when no key, no network and no chance may take part.
+//! External services on loopback, without keys, network and randomness.
 //!
-//! - [`dialect`] and [`server`]: model servers in each vendor's words, behaving well or badly. [`thought`]: what the model behind them says.
-//! - [`web`]: an encyclopedia to search. [`mailbox`]: somebody who takes mails.
+//! - [`dialect`] and [`server`]: model servers with each vendor's API, behaving well or badly. [`scripted_thought`]: the replies of the model behind
+//!   them.
+//! - [`web`]: an encyclopedia to search. [`mailbox`]: an SMTP server.
 
 pub mod dialect;
 pub mod mailbox;

@@ -1,15 +1,15 @@
-//! A model that has a fitting reply to whatever a flow asks. It goes by the schema and by the words it is told, and knows no prompt, so that
-//! prompts may change without it.
+//! A model with a valid reply to any request of a flow. It uses only the schema and the text, and knows no prompt, so that prompts may
+//! change.
 //!
-//! A question that names an errand (`errand 17`) gets plans with the tools of [`calls`], as far as the prompt tells of them, and an answer that
-//! names the errand again. So every effect of a run can be traced back to its question, on whichever side of a crash it happened.
+//! A question that names an errand (`errand 17`) gets plans with the tools of [`calls`], as far as the prompt lists them, and an answer
+//! that names the errand again. So every effect of a run can be traced back to its question, before and after a crash.
 
 use async_trait::async_trait;
 use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Effect, Failure, FailureKind, Job, ModelCall, Reply, Usage};
 use serde_json::{Map, Value, json};
 
-/// What it says to a request in OpenAI's words.
+/// The reply to a request of OpenAI's API.
 pub fn to_request(body: &Value) -> String {
     let content = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
     let told: Vec<String> = body["messages"].as_array().into_iter().flatten().map(content).collect();
@@ -20,14 +20,14 @@ pub fn to_request(body: &Value) -> String {
     }
 }
 
-/// What it says to the same call where there is no wire.
+/// The reply to the same call without a network.
 pub fn to_call(call: &ModelCall) -> Value {
     let told: Vec<&str> = call.messages.iter().map(|message| message.content.as_str()).collect();
     let asked = Asked { question: told.last().copied().unwrap_or_default().to_owned(), told: told.join("\n") };
     call.schema.as_ref().map_or_else(|| json!(asked.sentence()), |schema| fill("", schema, &asked))
 }
 
-/// A model without a wire: whatever this makes of the call.
+/// A model without a network: a function of the call.
 pub struct ModelFn<F>(pub F);
 
 #[async_trait]
@@ -50,7 +50,7 @@ impl<F: Fn(&ModelCall) -> Value + Send + Sync + 'static> EffectHandler for Model
     }
 }
 
-/// The tools that an errand needs, in an order in which they can use one another. The last two leave traces outside.
+/// The tools that an errand needs, in dependency order. The last two leave external traces.
 pub fn calls(errand: u64) -> Vec<(&'static str, Value)> {
     vec![
         ("stories.search_stories", json!({ "query": "upstream", "size": 2 })),
@@ -61,10 +61,10 @@ pub fn calls(errand: u64) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// The file that errands are written down in.
+/// The file that errands are written to.
 pub const LEDGER: &str = "ledger.txt";
 
-/// The errand a text speaks of first.
+/// The first errand in a text.
 pub fn errand_in(text: &str) -> Option<u64> {
     let lower = text.to_lowercase();
     lower.match_indices("errand ").find_map(|(at, word)| {
@@ -75,7 +75,7 @@ pub fn errand_in(text: &str) -> Option<u64> {
 
 struct Asked {
     question: String,
-    /// Everything, the question too.
+    /// The whole prompt, including the question.
     told: String,
 }
 
@@ -84,14 +84,14 @@ impl Asked {
         errand_in(&self.told).map_or_else(|| "It is done.".to_owned(), |errand| format!("Errand {errand} is done."))
     }
 
-    /// What may be called, of what it was told of.
+    /// The calls whose tools are in the prompt.
     fn calls(&self) -> Vec<(&'static str, Value)> {
         let is_told = |tool: &str| self.told.contains(&format!("- {tool}("));
         calls(errand_in(&self.told).unwrap_or_default()).into_iter().filter(|(tool, _)| is_told(tool)).collect()
     }
 }
 
-/// A value that fits the schema: what is required, and no more than that.
+/// A value that fits the schema, with required fields only.
 fn fill(name: &str, schema: &Value, asked: &Asked) -> Value {
     if let Some(only) = schema.get("const") {
         return only.clone();
@@ -120,14 +120,14 @@ fn fill(name: &str, schema: &Value, asked: &Asked) -> Value {
             json!(asked.sentence().chars().take(most).collect::<String>())
         }
         Some("integer" | "number") => json!(limit("minimum").unwrap_or(1)),
-        // To go on would be for ever.
+        // Continuing would never end.
         Some("boolean") => json!(!name.contains("continue")),
-        // One of several types: what may be left open is left open.
+        // One of several types: nullable values are null.
         _ => Value::Null,
     }
 }
 
-/// What the question itself names, or what lets a flow go on.
+/// An option named in the question, or one that lets a flow continue.
 fn choose(options: &[Value], asked: &Asked) -> Value {
     let question = asked.question.to_lowercase();
     let word = |option: &&Value| option.as_str().unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
@@ -164,7 +164,7 @@ fn list(name: &str, schema: &Value, asked: &Asked) -> Vec<Value> {
         if let Value::String(text) = one
             && items.get("enum").is_none()
         {
-            // Steps that are spelled alike would be one.
+            // Identical steps would count as one.
             *text = format!("{} of {}", index + 1, text.trim_end_matches(" is done."));
         }
     }

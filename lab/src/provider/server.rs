@@ -1,4 +1,4 @@
-//! A server on loopback that speaks one dialect and behaves as it is told. It keeps what it was asked.
+//! A server on loopback with one provider's API and a scripted behaviour. It records its requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,17 +14,17 @@ use super::dialect::{Dialect, ScriptedAnswer};
 #[derive(Clone, Debug)]
 pub enum Behaviour {
     Says(ScriptedAnswer<'static>),
-    /// Whatever this makes of the request.
+    /// A function of the request.
     Thinks(fn(&Value) -> String),
     /// A status, headers and a body.
     Refuses(u16, &'static [(&'static str, &'static str)], String),
-    /// Breaks off in the middle, with a dead connection or with a clean end.
+    /// Breaks off in the middle, with a reset or with a clean end.
     BreaksOff {
         cleanly: bool,
     },
-    /// Well-formed HTTP, and nonsense in it.
+    /// Valid HTTP with invalid content.
     Garbage(Nonsense),
-    /// Takes the request and never says a word; or says one and then no more.
+    /// Accepts the request and never replies; or sends one piece and then nothing.
     Hangs {
         after_a_word: bool,
     },
@@ -65,7 +65,7 @@ impl Server {
         Server::start_with(dialect, vec![behaviour]).await
     }
 
-    /// Behaves in turn, and goes on as it did last.
+    /// Each behaviour in turn; the last one repeats.
     pub async fn start_with(dialect: Dialect, behaviours: Vec<Behaviour>) -> Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -164,7 +164,7 @@ enum End {
     Never,
 }
 
-/// Chunk by chunk, each in two pieces, so that nothing depends on how the bytes were cut.
+/// Chunk by chunk, each in two pieces, so that nothing depends on the boundaries.
 fn dripping(chunks: Vec<String>, end: End) -> Body {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     for chunk in chunks {

@@ -1,10 +1,10 @@
-//! An encyclopedia that has one article on everything, in the words of Wikipedia's API.
+//! An encyclopedia with one article for every query, with Wikipedia's API.
 
 use axum::Router;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-/// Serves it, and says where. It goes with the runtime.
+/// Starts it and returns its address. It ends with the runtime.
 pub async fn serve(article: &'static str) -> String {
     let found = move || async move {
         let page = json!({
@@ -23,5 +23,5 @@ pub async fn serve(article: &'static str) -> String {
     url
 }
 
-/// Something true to find.
+/// A true fact to find.
 pub const ARTICLE: &str = "In a relay race the runner hands a baton to the next one within the exchange zone, which is 30 metres long.";

@@ -1,7 +1,7 @@
-//! Trains the classifier of the router (`flows::auto::classify`) on the labelled examples in `lab/data/routes.train.jsonl`.
+//! Trains the router's classifier (`flows::auto::classify`) on the labelled examples in `lab/data/routes.train.jsonl`.
 //!
-//! The same examples give the same bytes on every machine. `lab/tests/generated.rs` renews the committed weights; `cargo run -p baton-lab --bin train_router` also
-//! says how well examples are classified that were left out of the training.
+//! The same examples give the same bytes on every machine. `lab/tests/generated.rs` renews the committed weights; `cargo run -p baton-lab
+//! --bin train_router` also reports the accuracy on examples left out of the training.
 
 mod train;
 
@@ -24,7 +24,7 @@ pub struct Line {
     /// It makes sense only in a conversation.
     #[serde(default)]
     pub history: bool,
-    /// Sets of tools that are there; the built-in ones if nothing is said.
+    /// Available tool sets; by default the built-in ones.
     #[serde(default = "built_in")]
     pub tools: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub fn root() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).to_owned()
 }
 
-/// Where the trained weights are committed, below the root.
+/// The committed weights, relative to the root.
 pub const WEIGHTS: &str = "crates/flows/src/auto/weights.bin";
 const LINES: &str = "lab/data/routes.train.jsonl";
 const TOOLS: &str = "crates/measure/src/eval/routes/tools.json";
@@ -72,7 +72,7 @@ impl TrainingSet {
         features(&Request { question: &line.request, has_history, tools: Some(&tools) })
     }
 
-    /// What needs no conversation is asked in one too, so that a conversation alone says nothing.
+    /// Requests that need no conversation are trained with one too, so that a conversation alone is not a signal.
     fn examples(&self, lines: &[&Line]) -> Vec<Example> {
         let mut examples = Vec::new();
         for line in lines {
@@ -87,7 +87,7 @@ impl TrainingSet {
         train(&self.examples(&self.lines.iter().collect::<Vec<_>>()))
     }
 
-    /// Of the lines that each fold leaves out, how many are classified right; and of how many.
+    /// The number of left-out lines classified correctly over all folds, and their total.
     pub fn cross_validate(&self, folds: usize) -> (usize, usize) {
         let mut right = 0;
         for fold in 0..folds {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     const MEASURED: [&str; 2] = ["crates/measure/src/eval/routes/dev.jsonl", "crates/measure/src/eval/routes/held.jsonl"];
-    /// Words in common of all words of both, from which on two requests are the same.
+    /// Share of common words from which two requests count as equal.
     const SAME_MIN: f64 = 0.8;
 
     fn words(text: &str) -> BTreeSet<String> {

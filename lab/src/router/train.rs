@@ -1,10 +1,10 @@
-//! Fits the weights: stochastic gradient descent with Adagrad and L2, in an order that a fixed generator gives.
+//! Fits the weights: stochastic gradient descent with Adagrad and L2, in a fixed pseudo-random order.
 
 use flows::auto::classify::{Classifier, FLOWS, Feature, PLACES, softmax};
 
 use crate::sim::dice::Dice;
 
-/// One example as the model sees it.
+/// One training example.
 #[derive(Clone, Debug)]
 pub struct Example {
     pub features: Vec<Feature>,
@@ -14,7 +14,7 @@ pub struct Example {
 
 const EPOCHS: usize = 15;
 const RATE: f64 = 0.5;
-/// Pull of every weight that is used towards zero, per step.
+/// Weight decay per step.
 const L2: f64 = 1e-4;
 const SEED: u64 = 14;
 

@@ -1,5 +1,4 @@
-//! What a node of a random flow asks: effects of every kind, needing one another in a random order, with holes that fit and holes
-//! that do not.
+//! The effects requested by a node of a random flow: of every kind, with random dependencies, and with valid and invalid holes.
 
 use graph::{Ask, Backoff, Hole, Message, Request, Usage};
 use serde_json::{Value, json};
@@ -7,17 +6,17 @@ use serde_json::{Value, json};
 use super::dice::Dice;
 use super::flow::{Flavour, Plan, State};
 
-/// A question with one of these words in it is answered by ending a run: its own, or the one that was started.
+/// A question with one of these words is answered by cancelling a run: its own, or the root.
 pub const CANCEL_ME: &str = "cancel-me";
 pub const CANCEL_ROOT: &str = "cancel-root";
 
-/// Parts of a reply that holes ask for. Not every reply has each.
+/// Parts of a reply that holes refer to. Not every reply has each.
 const PARTS: [&str; 7] = ["", "/n", "/text", "/list/0", "/deep/er", "/score", "/missing"];
 
 pub fn ask(plan: Plan, node: u64, state: &State) -> Ask {
     let mut dice = Dice::new(&[plan.seed, 4, plan.flow, node, state.digest]);
     let count = [0, 1, 1, 1, 2, 2, 3, 3, 4][dice.below(9) as usize];
-    // Needs follow this order, not that of the indices: a DAG may be written down in any order.
+    // Dependencies follow this order, not that of the indices: a DAG may be listed in any order.
     let mut order: Vec<usize> = (0..count).collect();
     dice.shuffle(&mut order);
     let mut requests: Vec<Option<Request>> = vec![None; count];
@@ -80,8 +79,8 @@ fn tool(name: &str, word: u64, mut arguments: Value, attempts: u32) -> Request {
     Request::from(graph::tool(name, arguments)).attempts(attempts)
 }
 
-/// How an effect that changes the world will go, written into its arguments: it succeeds within its attempts or never. After a
-/// person's `again` the numbers of the attempts shift, and this must not decide the end.
+/// The outcome of an effect with side effects, encoded in its arguments: it succeeds within its attempts or never. After a person's `again`
+/// the attempt numbers shift, and this must not affect the result.
 fn fate(flavour: Flavour, dice: &mut Dice, attempts: u32) -> Value {
     let may_retry = flavour != Flavour::Thrifty;
     match dice.below(10) {
@@ -96,7 +95,7 @@ fn child(plan: Plan, state: &State, dice: &mut Dice, before: &[usize], children:
     let flow = plan.flow + 1 + dice.below(children);
     let fuel = state.fuel.min(2);
     let input = if dice.pct(4) { json!({ "fuel": "none" }) } else { json!({ "digest": dice.roll() >> 12, "fuel": fuel, "note": null }) };
-    // An hour: a deadline of a child is kept by the wall, and a cut run takes longer.
+    // An hour: a child's deadline uses the real clock, and a cut run takes longer.
     let request = Request::from(graph::agent(format!("f{flow}"), input)).deadline_ms(3_600_000).label("child");
     with_needs(request, dice, before, &[("/input/note", None)], plan.flavour == Flavour::Thrifty)
 }

@@ -1,4 +1,4 @@
-//! From a seed to everything a simulated run is made of. One number says it all, so that one number replays it.
+//! Derives everything of a simulated run from a seed, so that a single number reproduces it.
 
 use std::sync::{Arc, OnceLock};
 
@@ -22,31 +22,30 @@ pub struct Case {
     pub kind: Kind,
     pub flows: Vec<Graph>,
     pub orders: Vec<Ordered>,
-    /// A dead process is known to be dead, or its leases must run out.
+    /// Whether dead processes are detected, or only their leases expire.
     pub sees_the_dead: bool,
     /// Small, so that snapshots are written and read, or large, so that they are not.
     pub snapshot_bytes_min: usize,
     pub runs_max: usize,
-    /// Whether the caller asks again for what it has already started.
+    /// Whether the caller repeats its start request.
     pub asks_again: bool,
     pub pace: Pace,
 }
 
-/// How the store answers, in a way of its own for each life.
+/// The store's timing, different for each life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
     AtOnce,
-    /// Others go first.
+    /// Yields to other tasks.
     Yielding,
-    /// Time passes. A run does not look at its effects while it writes, so what times out is then measured a little longer: costs
-    /// cannot be compared.
+    /// Time passes. A run does not poll its effects while it writes, so timeouts are measured a little longer: costs cannot be compared.
     Slow,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Random(Flavour),
-    /// A sample flow under the script that comes with it, with faults.
+    /// A sample flow under its own script, with faults.
     Sample(&'static str),
 }
 
@@ -110,8 +109,7 @@ impl Case {
             runs_max: if dice.pct(20) { 1 } else { 64 },
             asks_again: dice.pct(50),
             pace: match (dice.below(4), kind) {
-                // What a child may spend is decided when it is handed out, which a slow start after a crash may make later: rightly
-                // different, and so left out.
+                // A child's budget is fixed when it is started, which a slow restart may delay: a legitimate difference, so it is excluded.
                 (_, Kind::Random(Flavour::Thrifty)) | (0..2, _) => Pace::AtOnce,
                 (2, Kind::Random(Flavour::Wild) | Kind::Sample(_)) => Pace::Slow,
                 _ => Pace::Yielding,
@@ -126,7 +124,7 @@ impl Case {
         }
     }
 
-    /// The world as one process meets it.
+    /// The effect handler of one process.
     pub fn handler(&self, outside: &Elsewhere, gate: &Arc<Gate>, shuffle: u64) -> Arc<dyn EffectHandler> {
         let (gate, ledger) = (gate.clone(), outside.ledger.clone());
         match self.kind {
@@ -141,7 +139,7 @@ impl Case {
     }
 }
 
-/// What survives every process but the store.
+/// External state that survives every process.
 #[derive(Default, Clone)]
 pub struct Elsewhere {
     pub ledger: Arc<Ledger>,
@@ -149,12 +147,12 @@ pub struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// How the person looks outside.
+    /// How the person checks the external state.
     pub fn eyes(&self, kind: Kind) -> Box<LookOutside> {
         let (ledger, scripted) = (self.ledger.clone(), self.scripted.clone());
         match kind {
             Kind::Random(_) => Box::new(move |key| ledger.happened(key).and_then(|reply| reply.result.ok())),
-            // The one rule of the samples' script that only a person can vouch for says so.
+            // The script marks the one rule of the samples that only a person can decide.
             Kind::Sample(_) => Box::new(move |key| scripted.changes().contains_key(&key).then(|| json!("sent"))),
         }
     }

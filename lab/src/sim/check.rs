@@ -1,16 +1,16 @@
 //! Compares a cut run with the uncut one.
 //!
-//! What must be equal, for every run and child run:
-//! - how it ended, with its output, in which the flow has a digest of all it saw;
+//! For every run and child run these must be equal:
+//! - its end, with its output, in which the flow has a digest of all it saw;
 //! - the messages it added to its thread;
-//! - its events, as follows. Those of the flow (entered, noted, said, left, ended) one by one and in order. Those of each task
-//!   (asked, replied, skipped) in order too; but between the tasks of one step any order is right, because a cut or another
-//!   shuffle has their replies arrive in another order;
-//! - where no effect was ever in doubt, also what it cost and how long it took.
+//! - its events, as follows. Those of the flow (entered, noted, said, left, ended) one by one and in order. Those of each task (asked,
+//!   replied, skipped) in order too; but between the tasks of one step any order is allowed, because a cut or another shuffle changes the
+//!   order of replies;
+//! - if no effect had an unknown outcome, also its cost and duration.
 //!
-//! Where a person had to say whether an effect happened, that task has a doubt and a verdict in its events which the uncut run has
-//! not; attempts that the verdict replaced are missing or have other numbers, and their costs are unknown. Of such a task only what
-//! was asked and what came of it is compared, and of child runs the result without its cost.
+//! Where a person had to decide whether an effect happened, that task has a doubt and a verdict in its events which the uncut run lacks;
+//! attempts that the verdict replaced are missing or have other numbers, and their costs are unknown. For such a task only the request and
+//! the final result are compared, and for child runs the result without its cost.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use super::harness::{Record, RunRecord};
 
-/// `has_costs` says whether costs can be compared at all.
+/// `has_costs`: whether costs can be compared at all.
 pub fn compare(uncut: &Record, cut: &Record, has_costs: bool) -> Result<(), String> {
     let (known, found): (Vec<&RunId>, Vec<&RunId>) = (uncut.runs.keys().collect(), cut.runs.keys().collect());
     if known != found {
@@ -69,7 +69,7 @@ fn compare_run(uncut: &RunRecord, cut: &RunRecord, is_exact: bool) -> Result<(),
     Ok(())
 }
 
-/// Events apart: the flow's, and each task's.
+/// Events separated into the flow's and each task's.
 struct Apart<'a> {
     flow: Vec<&'a Event>,
     tasks: BTreeMap<TaskId, Vec<&'a Event>>,
@@ -100,7 +100,7 @@ impl<'a> Apart<'a> {
     }
 }
 
-/// What was asked, and what came of it after all attempts and verdicts.
+/// The request, and its result after all attempts and verdicts.
 fn end_of<'a>(events: &[&'a Event]) -> (Option<&'a Effect>, Option<Result<Value, Failure>>) {
     let mut asked = None;
     let mut doubted = None;
@@ -132,7 +132,7 @@ fn verdict(reply: &Reply) -> Option<Result<Value, Failure>> {
     }
 }
 
-/// Equal but for costs: a child run in which something was doubted cannot say what it cost.
+/// Equal except for costs: a child run with an unknown outcome has no known cost.
 fn is_alike(known: &Event, found: &Event) -> bool {
     match (known, found) {
         (

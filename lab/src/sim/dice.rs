@@ -1,6 +1,6 @@
-//! Chance that is none: everything follows from a seed, in every version of every library.
+//! Pseudo-random numbers from a seed, independent of library versions.
 
-/// A stream of numbers from a seed (splitmix64, written out so that an old seed still finds its old failure).
+/// A stream of numbers from a seed (splitmix64, written out so that an old seed still reproduces its failure).
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
@@ -34,7 +34,7 @@ impl Dice {
     }
 }
 
-/// One number out of several; their order counts.
+/// One number from several; order matters.
 pub fn mix(parts: &[u64]) -> u64 {
     parts.iter().fold(0x6a09_e667_f3bc_c908, |mixed, part| scramble(mixed.rotate_left(23) ^ part.wrapping_add(0x9e37_79b9_7f4a_7c15)))
 }

@@ -1,9 +1,9 @@
-//! Random flows: nodes in a row, with edges forward, back and out laid over them. What a node asks and where it goes follows
-//! from the seed and from a digest of everything its run has seen, so whatever differs once differs to the end.
+//! Random flows: nodes in a row, with additional edges forward, back and to the end. What a node requests and where it goes follows from
+//! the seed and a digest of everything its run has seen, so any difference persists to the end.
 //!
 //! ```text
 //!   n0 ──► n1 ──► n2 ──► end        always
-//!    ▲──────┘ ╲___________▲         by chance; fuel in the state bounds the cycles
+//!    ▲──────┘ ╲___________▲         at random; fuel in the state bounds the cycles
 //! ```
 
 use graph::{Budget, END, Go, Graph, Limits, Replies, Reply, Reserve};
@@ -13,17 +13,17 @@ use serde_json::Value;
 use super::asks;
 use super::dice::{Dice, hash, mix};
 
-/// What a family of flows may do. No flavour has it all, because some features make the end depend on timing by right: a token
-/// budget that runs out stops whoever asks last.
+/// Features of a family of flows. No flavour has all of them, because some legitimately make the end depend on timing: an exhausted token
+/// budget stops the last caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flavour {
-    /// Everything but budgets and clocks. Effects that only a person can vouch for included.
+    /// Everything except budgets and clocks, including effects that only a person can decide.
     Wild,
-    /// No doubts, so even costs and times must come out equal.
+    /// No unknown outcomes, so even costs and times must be equal.
     Exact,
-    /// Phases and a time budget; no children, whose deadlines would be kept by the wall.
+    /// Phases and a time budget; no children, whose deadlines use the real clock.
     Timed,
-    /// Budgets of tokens, money and calls; effects of one ask do not wait for one another.
+    /// Budgets of tokens, money and calls; effects of one step are independent.
     Thrifty,
 }
 
@@ -38,22 +38,22 @@ impl Flavour {
 pub struct Plan {
     pub seed: u64,
     pub flavour: Flavour,
-    /// Which of the family this is; it may call those after it.
+    /// Its index in the family; it may call those after it.
     pub flow: u64,
     pub flows: u64,
 }
 
-/// What a run of a random flow remembers.
+/// The state of a random flow.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct State {
     /// Of everything seen so far.
     pub digest: u64,
-    /// Steps that may still go back.
+    /// Remaining steps back.
     pub fuel: u32,
-    /// What the caller passed on.
+    /// The caller's input.
     pub note: Value,
-    /// The digest after each step: where two runs parted.
+    /// The digest after each step, to find where two runs diverged.
     pub trail: Vec<u64>,
 }
 
@@ -132,7 +132,7 @@ fn fold(plan: Plan, node: u64, edges: &[String], state: &mut State, replies: &Re
     if dice.pct(5) { go.say("assistant", "and again").say("assistant", "and again") } else { go }
 }
 
-/// A cost that a person's word replaced is not known any more, so where there are doubts only results count.
+/// A cost replaced by a person's decision is unknown, so with unknown outcomes only results count.
 fn digest(seen: u64, reply: &Reply, is_exact: bool) -> u64 {
     let words = match &reply.result {
         Ok(value) => value.to_string(),

@@ -1,5 +1,5 @@
-//! Where a process can die. Every write to the store and every performance passes the gate before and after; a cut at the n-th
-//! passage is a kill at that instant, and nothing of that process happens from then on.
+//! The points at which a process can be killed. Every store write and every effect passes the gate before and after; a cut at the n-th
+//! passage is a kill at that instant, after which nothing of that process happens.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::case::Pace;
 use super::dice::Dice;
 use super::ledger::Ledger;
 
-/// One process's way to the world and to its store.
+/// The gate of one process.
 pub struct Gate {
     pace: Pace,
     turn: u64,
@@ -50,7 +50,7 @@ impl Gate {
         }
     }
 
-    /// One instant. The process may die in it, and then this never returns.
+    /// One point. The process may be killed here, and then this never returns.
     pub async fn pass(&self, what: impl FnOnce() -> String) {
         self.alive().await;
         let point = self.passed.fetch_add(1, Ordering::Relaxed);
@@ -84,14 +84,14 @@ impl Gate {
         }
     }
 
-    /// The dead neither read nor write.
+    /// A killed process neither reads nor writes.
     pub async fn alive(&self) {
         if self.is_dead.load(Ordering::Relaxed) {
             future::pending::<()>().await;
         }
     }
 
-    /// Lets others go first, as a store that has to wait for a disk would. What then overtakes what follows from the seed.
+    /// Yields to other tasks, like a store that waits for a disk. The resulting order follows from the seed.
     async fn wait_for_the_disk(&self) {
         if self.pace == Pace::AtOnce {
             return;
@@ -122,8 +122,7 @@ pub struct GatedStore {
     pub inner: Arc<dyn Store>,
     pub gate: Arc<Gate>,
     pub ledger: Arc<Ledger>,
-    /// A store with threads of its own answers when it likes. To have the same run twice, the one thread of the simulation stands
-    /// still until it did.
+    /// A store with its own threads replies at arbitrary times. For reproducibility, the simulation's single thread blocks until it has.
     pub stands_still: bool,
 }
 
@@ -135,7 +134,7 @@ impl GatedStore {
         written
     }
 
-    /// A write that puts lines into a journal.
+    /// A write to a journal.
     async fn journal_by<T, F: Future<Output = Result<T>>>(&self, what: &str, commit: Commit, write: impl FnOnce(Commit) -> F) -> Result<T> {
         let name = if self.gate.is_loud { describe(&commit) } else { String::new() };
         self.gate.pass(|| format!("before {what} {name}")).await;

@@ -1,5 +1,5 @@
-//! The world of random flows. What it replies follows from the seed, from what was asked and from which attempt it is; when it
-//! replies follows from how the cards of this process were shuffled, and may decide nothing.
+//! The effect handler of random flows. Replies follow from the seed, the request and the attempt; their timing follows from this process's
+//! shuffle, and must not affect the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use super::ledger::Ledger;
 
 pub struct SimHandler {
     pub seed: u64,
-    /// Another order of replies for each process.
+    /// A different order of replies for each process.
     pub shuffle: u64,
-    /// Whether now and then nobody can find out what became of something.
+    /// Whether outcomes are sometimes unknown.
     pub has_doubts: bool,
     pub gate: Arc<Gate>,
     pub ledger: Arc<Ledger>,
@@ -25,7 +25,7 @@ pub struct SimHandler {
 
 const DELAY_MS_MAX: u64 = 12;
 
-/// What becomes of an attempt.
+/// The outcome of an attempt.
 struct Fate {
     end: End,
     usage: Usage,
@@ -54,7 +54,7 @@ impl EffectHandler for SimHandler {
         self.gate.pass(|| format!("begin  {} {} attempt {}: {} {}", job.run, job.task, job.attempt, job.effect.kind(), job.effect.name())).await;
         self.ledger.begin(job, repeatability);
         let fate = self.fate(job, repeatability);
-        // The deadline is kept by the time a reply says it took, which is the same in every order of things.
+        // The deadline uses the duration in the reply, which does not depend on the order.
         let is_late = fate.took_us >= job.deadline_ms.saturating_mul(1_000) || job.deadline_ms < 2;
         let reply = |result| Reply { result, usage: fate.usage, took_us: fate.took_us, about: None };
         let reply = match fate.end {
@@ -66,7 +66,7 @@ impl EffectHandler for SimHandler {
                 reply(Ok(value))
             }
             End::Panic => {
-                // The engine measures this one, so it takes the same time in every order of things.
+                // The engine measures this one, so it takes the same time in every order.
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 // Not `panic!`, whose hook would print thousands of them.
                 std::panic::resume_unwind(Box::new("a planned panic"));
@@ -92,7 +92,7 @@ impl EffectHandler for SimHandler {
 }
 
 impl SimHandler {
-    /// Never so long that the deadline passes: that is `Hang`'s part.
+    /// Never beyond the deadline: that is `Hang`.
     async fn pause(&self, job: &Job, part: u64) {
         let mut dice = Dice::new(&[self.seed, 5, self.shuffle, hash(&job.key.bytes()), u64::from(job.attempt), part]);
         let most = DELAY_MS_MAX.min((job.deadline_ms - 1) / 2);
@@ -106,7 +106,7 @@ impl SimHandler {
         let asked = hash(Digest::of(&job.effect).to_string().as_bytes());
         match repeatability {
             Repeatability::Repeatable => free(&mut Dice::new(&[self.seed, 6, asked, u64::from(job.attempt)])),
-            // What a person may have to repeat must go the same way whatever the number of the attempt.
+            // An effect that a person may repeat must have the same outcome for every attempt number.
             Repeatability::Checkable | Repeatability::Once => planned(job, &mut Dice::new(&[self.seed, 7, asked])),
         }
     }
@@ -172,7 +172,7 @@ fn small(dice: &mut Dice) -> Value {
         "text": format!("word {} \u{e4}\u{2702}", dice.below(1_000)),
         "list": (0..dice.below(3)).map(|n| json!(n)).collect::<Vec<_>>(),
         "deep": { "er": dice.below(10) },
-        // All the digits a double has: a journal must give back the very same one.
+        // All digits of a double: a journal must return exactly the same one.
         "score": dice.roll() as f64 / u64::MAX as f64,
     })
 }

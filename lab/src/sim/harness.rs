@@ -1,13 +1,13 @@
-//! One simulated run, from its order to its end, through as many deaths as it is given.
+//! One simulated run, from its order to its end, with any number of kills.
 //!
 //! ```text
 //!   life 0: engine ─► recover, start ─► … ✂ at its n-th point
-//!   life 1: engine ─► recover, start ─► … ✂                     the store and what happened outside stay
-//!   life 2: engine ─► recover, start ─► … the person answers … ─► all over ─► read what the store says
+//!   life 1: engine ─► recover, start ─► … ✂                     the store and external state remain
+//!   life 2: engine ─► recover, start ─► … the person answers … ─► all ended ─► read the store
 //! ```
 //!
-//! Each life is a runtime of its own with one thread and a clock that stands still while anything can be done, so the same seed
-//! and the same cuts give the same run, in no time. A death drops the runtime and everything in it.
+//! Each life has its own single-threaded runtime with a paused clock, so the same seed and cuts give the same run, without waiting. A kill
+//! drops the runtime and everything in it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -25,12 +25,12 @@ use super::gate::{Gate, GatedStore};
 use super::home::Home;
 use super::person::{Act, Person};
 
-/// What is left of a run when it is over.
+/// The result of a run.
 pub struct Record {
     pub runs: BTreeMap<RunId, RunRecord>,
-    /// What each root run added to its thread.
+    /// The messages that each root run added to its thread.
     pub messages: BTreeMap<(ThreadId, RunId), Vec<(String, String)>>,
-    /// Points the last life passed.
+    /// Number of points of the last life.
     pub points: u64,
     pub deaths: usize,
     pub performances: u64,
@@ -44,21 +44,21 @@ pub struct RunRecord {
 #[derive(Clone, Copy, Default)]
 pub struct Options {
     pub is_loud: bool,
-    /// Have somebody watch every root run.
+    /// Watches every root run.
     pub is_watched: bool,
     /// The order of replies in the first life; later ones have their own.
     pub shuffle: u64,
 }
 
-/// Far more than any run here needs by its own clock. Who is not done by then never will be.
+/// Far more than any run here needs by its own clock; a run beyond it hangs.
 const LIFE_MAX: Duration = Duration::from_secs(600);
-/// How long the person lets word that was left lie before asking what became of it.
+/// How long the person waits for a posted message before asking for its result.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Long enough that nothing is repaired by a lease that runs out, where deaths are seen.
+/// Long enough that no expired lease repairs anything, where dead processes are detected.
 const LEASE_MS_LONG: i64 = 3_600_000;
 const LEASE_MS_SHORT: i64 = 2_000;
 
-/// Runs a case, each life ended at its cut. An error says what went wrong, whatever it would have been compared with.
+/// Runs a case, each life ended at its cut. The error is a problem independent of any comparison.
 pub fn run(case: &Case, home: &dyn Home, cuts: &[u64], options: Options) -> Result<Record, String> {
     let mut lives = Lives { case, elsewhere: Elsewhere::default(), clock: Arc::new(AtomicI64::new(1_000_000)), seen: Arc::default(), options };
     for life in 0.. {
@@ -78,7 +78,7 @@ struct Lives<'a> {
     options: Options,
 }
 
-/// What watchers were told, across all lives.
+/// Events received by watchers, across all lives.
 type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<NumberedEvent>>>>;
 
 impl Lives<'_> {
@@ -151,7 +151,7 @@ impl Lives<'_> {
         }
     }
 
-    /// A caller that was cut off does not know whether its run was started, and asks again under the same name.
+    /// A caller that was cut off does not know whether its run was started, and repeats the request under the same id.
     async fn start(&self, engine: &Engine, store: &dyn Store, ordered: &super::case::Ordered, life: usize) -> Result<(), String> {
         if life > 0 && !self.case.asks_again && store.run(&ordered.run).await.map_err(|e| e.to_string())?.is_some() {
             return Ok(());
@@ -165,7 +165,7 @@ impl Lives<'_> {
         }
     }
 
-    /// Until every run is over. While runs go, it waits; when only a person can move them, the person does.
+    /// Until every run has ended. Waits while runs progress; otherwise the person acts.
     async fn rest(&self, engine: &Engine, store: &dyn Store) -> Result<(), String> {
         let eyes = self.elsewhere.eyes(self.case.kind);
         let person = Person { seed: self.case.seed, outside: &*eyes, may_have_posted: !self.case.sees_the_dead, is_loud: self.options.is_loud };
@@ -176,7 +176,7 @@ impl Lives<'_> {
             if rows.iter().all(|row| row.status.is_over()) && self.case.orders.iter().all(|ordered| rows.iter().any(|row| row.run == ordered.run)) {
                 return Ok(());
             }
-            // Twice in a row: after a cut, a run that waits may have a child whose end it has not heard of yet.
+            // Twice in a row: after a cut, a waiting run may have a child whose end it has not received yet.
             let rests = is_at_rest(&rows);
             let has_rested = std::mem::replace(&mut rested, rests);
             match person.act(engine, &rows, rests && has_rested).await? {
@@ -190,7 +190,7 @@ impl Lives<'_> {
         }
     }
 
-    /// All that the store has to say, and whether it agrees with itself.
+    /// The complete store, and whether it is consistent.
     async fn read(&self, store: &dyn Store, flows: &Flows, life: usize) -> Result<Record, String> {
         let words = |e: StoreError| e.to_string();
         let mut runs = BTreeMap::new();
@@ -224,7 +224,7 @@ impl Lives<'_> {
             let now_ms = self.clock.load(Ordering::Relaxed);
             match store.claim(&thread.thread, "the harness", now_ms, now_ms).await {
                 Ok(_) => {}
-                // The dead cannot give back; theirs runs out, or goes to the next who wants the thread.
+                // A killed process cannot release its lease; it expires, or the next owner takes the thread.
                 Err(StoreError::Held { owner, .. }) if owner != owner_of(life) => {}
                 Err(e) => return Err(format!("a lease was left behind: {e}")),
             }
@@ -235,8 +235,8 @@ impl Lives<'_> {
         Ok(Record { runs, messages, points: 0, deaths: 0, performances: self.elsewhere.ledger.performances() })
     }
 
-    /// What was told while it went, through all its lives, is what the journal tells afterwards: to the byte, with no gap, and
-    /// nothing that was not yet safe.
+    /// The events published through all lives equal those derived from the journal: byte by byte, without gaps, and nothing that was not
+    /// yet durable.
     fn compare_with_watchers(&self, record: &Record) -> Result<(), String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         for (run, numbered) in seen.iter() {
@@ -277,7 +277,7 @@ async fn all_runs(store: &dyn Store) -> Result<Vec<RunRow>, String> {
     store.runs(RunFilter { limit: usize::MAX >> 1, ..RunFilter::default() }).await.map_err(|e| e.to_string())
 }
 
-/// Nobody but a person can move anything.
+/// Only a person can act.
 fn is_at_rest(rows: &[RunRow]) -> bool {
     let waits_for_a_child = |row: &RunRow| rows.iter().any(|child| child.parent.as_ref() == Some(&row.run) && !child.status.is_over());
     rows.iter().all(|row| match row.status {

@@ -1,4 +1,4 @@
-//! Where a simulated store lives, and what of it a death leaves.
+//! The simulated store, and what of it survives a kill.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub trait Home {
     fn open(&self) -> Result<Arc<dyn Store>, String>;
 }
 
-/// A memory that outlives the process, as a disk would.
+/// Memory that survives the process, like a disk.
 #[derive(Default)]
 pub struct InMemory(Arc<MemoryStore>);
 
@@ -22,13 +22,13 @@ impl Home for InMemory {
     }
 }
 
-/// A file. Each process opens it anew.
+/// A file. Each process opens it again.
 pub struct InFile(pub PathBuf);
 
 impl Home for InFile {
     fn open(&self) -> Result<Arc<dyn Store>, String> {
         let store = SqliteStore::open(&self.0, SqliteSettings { durability: Durability::Off }).map_err(|e| e.to_string())?;
-        // It has threads of its own; the simulation stands still until they have answered.
+        // It has its own threads; the simulation blocks until they have replied.
         let gate = Arc::new(Gate::new(None, Pace::AtOnce, 0, false));
         Ok(Arc::new(GatedStore { inner: Arc::new(store), gate, ledger: Arc::default(), stands_still: true }))
     }

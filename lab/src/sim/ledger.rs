@@ -1,5 +1,4 @@
-//! What nobody can undo: which attempts were begun, what happened outside, what is journalled. It outlives every cut, and notes
-//! what should never have been.
+//! Irreversible facts: started attempts, external effects, journalled replies. It survives every cut, and records violations.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ struct Books {
     troubles: Vec<String>,
 }
 
-/// What a commit will put on record if it is written.
+/// What a commit will record if it is written.
 pub struct Noted {
     run: RunId,
     replied: Vec<(TaskId, u32)>,
@@ -57,7 +56,7 @@ impl Ledger {
         }
     }
 
-    /// An attempt begins; it had better be allowed to.
+    /// An attempt begins; records a violation if it is not allowed.
     pub fn begin(&self, job: &Job, repeatability: Repeatability) {
         let mut books = self.books();
         books.performances += 1;
@@ -82,7 +81,7 @@ impl Ledger {
         }
     }
 
-    /// The outside world changed.
+    /// An external effect happened.
     pub fn happen(&self, key: Key, reply: &Reply) {
         let mut books = self.books();
         let change = books.happened.entry(key).or_insert_with(|| (0, reply.clone()));
@@ -92,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// What came of it, if it happened.
+    /// Its result, if it happened.
     pub fn happened(&self, key: Key) -> Option<Reply> {
         self.books().happened.get(&key).map(|(_, reply)| reply.clone())
     }

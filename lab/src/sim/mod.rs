@@ -1,10 +1,10 @@
-//! Simulation: seeded runs under the real engine, cut at every point, with replies shuffled, delayed, failed and duplicated. Each
-//! must end as the uncut run did.
+//! Simulation: seeded runs under the real engine, cut at every point, with replies shuffled, delayed, failed and duplicated. Each must end
+//! like the uncut run.
 //!
 //! ```text
-//!   seed ─► case ─► run uncut ─► count the points ─► for each point: run, cut there, go on ─► compare with uncut
+//!   seed ─► case ─► run uncut ─► count the points ─► for each point: run, cut there, continue ─► compare with uncut
 //!            │         ▲                                          ▲
-//!            │         └────────────── harness: gate · world · person · ledger
+//!            │         └────────────── harness: gate · handler · person · ledger
 //!            └ flow, asks: a random family of graphs, or a sample flow
 //! ```
 

@@ -1,4 +1,4 @@
-//! The person: answers every question in the same words each time, and looks outside before vouching for anything.
+//! The person: answers every question deterministically, and checks the external state before deciding about an unknown outcome.
 
 use engine::{Delivery, Engine, EngineError};
 use graph::{Key, RunId, Waiting};
@@ -8,36 +8,36 @@ use store::{RunRow, Status};
 use super::asks::{CANCEL_ME, CANCEL_ROOT};
 use super::dice::{hash, mix};
 
-/// What the person can find out about an effect: what came of it, if it happened.
+/// What the person can find out about an effect: its result, if it happened.
 pub type LookOutside = dyn Fn(Key) -> Option<Value> + Send + Sync;
 
 pub struct Person<'a> {
     pub seed: u64,
     pub outside: &'a LookOutside,
-    /// Whether dead processes are not known to be dead, so that word is left for them.
+    /// Whether dead processes are undetected, so that messages are posted to them.
     pub may_have_posted: bool,
     pub is_loud: bool,
 }
 
-/// What the person did.
+/// The person's action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Act {
     /// There was nothing to do.
     None,
     Taken,
-    /// Left word with a process that holds the run, or did when it died.
+    /// Posted a message to a process that holds the run, or did when it was killed.
     Posted,
 }
 
-/// A question, and where.
+/// An open question and its run.
 struct Open<'a> {
     row: &'a RunRow,
     waiting: Waiting,
 }
 
 impl Person<'_> {
-    /// Does one thing about runs that nobody else can move: vouches first, answers next, and ends runs only when nothing else is
-    /// left and nothing moves, so that what an end cuts off is the same each time.
+    /// Does one thing about runs that only a person can move: decides unknown outcomes first, answers next, and cancels runs only when
+    /// nothing else is left, so that the result of a cancellation is deterministic.
     pub async fn act(&self, engine: &Engine, rows: &[RunRow], is_at_rest: bool) -> Result<Act, String> {
         let mut open = Vec::new();
         for row in rows.iter().filter(|row| matches!(row.status, Status::Asking | Status::Waiting)) {
@@ -57,7 +57,7 @@ impl Person<'_> {
             let run = if prompt.contains(CANCEL_ROOT) { root_of(rows, &first.row.run) } else { first.row.run.clone() };
             return match engine.cancel(&run, "a person had enough").await {
                 Ok(delivery) => Ok(delivery.into()),
-                // The end is known, and has not yet reached those below; that is the engine's to see to.
+                // The end is recorded, but has not reached the descendants yet; the engine does that.
                 Err(EngineError::Over { .. }) => Ok(Act::None),
                 Err(e) => Err(format!("{run} cannot be cancelled: {e}")),
             };
@@ -66,12 +66,12 @@ impl Person<'_> {
         let tell = || engine.answer(&first.row.run, first.waiting.task, first.waiting.attempt, answer.clone());
         let delivery = match tell().await {
             Ok(delivery) => delivery,
-            // Word that was left for a dead process has reached the living one just now.
+            // A message posted to a dead process has just reached its successor.
             Err(EngineError::Over { .. }) if self.may_have_posted => return Ok(Act::Taken),
             Err(e) => return Err(format!("{} {} cannot be answered: {e}", first.row.run, first.waiting.task)),
         };
         if mix(&[self.seed, hash(prompt.as_bytes())]).is_multiple_of(4) {
-            // People press the button twice.
+            // Requests are repeated, like a double click.
             match tell().await {
                 Ok(_) | Err(EngineError::Over { .. }) => {}
                 Err(e) => return Err(format!("{} {}: the second, equal answer was not ignored: {e}", first.row.run, first.waiting.task)),

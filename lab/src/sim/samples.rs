@@ -1,4 +1,4 @@
-//! The sample flows' scripted world, with faults over it and the gate around it.
+//! The sample flows' scripted handler, with faults and the gate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,12 +36,12 @@ impl EffectHandler for SampleHandler {
         tokio::time::sleep(Duration::from_millis(dice.below(8))).await;
         let is_lost = self.plan.fault(job.key, job.attempt) == Fault::LoseReply;
         let mut reply = match repeatability {
-            // A lost reply to what only a person can vouch for is a failure when nothing is cut, and `done` when a cut makes the
-            // person look: rightly different, and so left out.
+            // A lost reply of an effect that only a person can decide is a failure without a cut, and `done` when a cut makes the person
+            // check: a legitimate difference, so it is excluded.
             Repeatability::Once if is_lost => self.inner.inner().perform(job, progress).await,
             Repeatability::Once | Repeatability::Checkable | Repeatability::Repeatable => self.inner.perform(job, progress).await,
         };
-        // Whatever took no time of its own must not be measured by this world's shuffled time.
+        // A reply without a duration must not be measured by the shuffled clock.
         reply.took_us = reply.took_us.max(1);
         if self.outside.changes().get(&job.key).is_some_and(|&times| times > 1) {
             self.ledger.trouble(format!("{} {} happened twice", job.run, job.task));

@@ -1,4 +1,4 @@
-//! Seeds, one after another, each cut at every point, until so many cut runs are done.
+//! Runs seeds one after another, each cut at every point, until the requested number of cut runs.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -13,12 +13,12 @@ use super::home::{Home, InFile, InMemory};
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
     pub first_seed: u64,
-    /// Cut runs to make.
+    /// Number of cut runs.
     pub runs: u64,
     pub threads: usize,
     /// Over files instead of memory.
     pub in_files: bool,
-    /// At most so many cuts of one seed, spread evenly over its points; to see more seeds when runs are dear.
+    /// Maximum number of cuts per seed, spread evenly over its points, to cover more seeds when runs are expensive.
     pub cuts_per_seed_max: u64,
 }
 
@@ -31,7 +31,7 @@ pub struct Sum {
     pub failures: Vec<Failure>,
 }
 
-/// All it takes to see it again.
+/// Everything needed to reproduce it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub seed: u64,
@@ -51,7 +51,7 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// A few are enough to know; the rest would be the same thing again.
+/// A few are enough; the rest are usually the same.
 const FAILURES_MAX: usize = 8;
 
 pub fn sweep(sweep: Sweep) -> Sum {
@@ -77,7 +77,7 @@ pub fn sweep(sweep: Sweep) -> Sum {
     sum.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// One run of one seed as a sweep would make it, and its uncut run to compare with.
+/// One run of one seed as a sweep would make it, and its uncut run for comparison.
 pub fn one(seed: u64, cuts: &[u64], in_files: bool, is_loud: bool) -> Result<(), String> {
     let case = Case::of(seed);
     let uncut = attempt(&case, &[], in_files, Options { is_watched: true, is_loud: is_loud && cuts.is_empty(), ..Options::default() })?;
@@ -119,8 +119,8 @@ fn one_seed(seed: u64, sweep: &Sweep) -> Sum {
     sum
 }
 
-/// Every point by itself, then some twice and some three times. A first number beyond all points is a run without a cut, but
-/// with its replies in another order.
+/// Every point by itself, then some double and triple cuts. A first number beyond all points is a run without a cut, but with another order
+/// of replies.
 fn all_cuts(seed: u64, points: u64, most: u64) -> Vec<Vec<u64>> {
     let mut dice = Dice::new(&[seed, 11]);
     let step = points.div_ceil(most.max(1)).max(1);
@@ -136,7 +136,7 @@ fn all_cuts(seed: u64, points: u64, most: u64) -> Vec<Vec<u64>> {
     singles.chain(more).chain([vec![points + 1_000], vec![points + 1_001]]).collect()
 }
 
-/// The first life goes as the uncut run did, so that its points are the ones that were counted; unless it is not to be cut.
+/// The first life has the order of the uncut run, so that its points are the counted ones; unless it is not cut.
 fn options(case: &Case, cuts: &[u64]) -> Options {
     let first = cuts.first().copied().unwrap_or(0);
     let is_uncut = first >= 1_000;

@@ -1,4 +1,4 @@
-//! Somebody who uses the server: one act after another, as the dice fall.
+//! A client of the server: random acts in a row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::sync::watch;
 use super::tally::Tally;
 use crate::sim::dice::Dice;
 
-/// Longer than anything takes here, even on a machine that does much else.
+/// Longer than anything takes here, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Between two acts, in milliseconds: so that all clients together stay within what one user may ask.
+/// Pause between two acts, in milliseconds, so that all clients together stay within one user's quota.
 const THINKING_MS: (u64, u64) = (50, 400);
 const THREADS_MAX: usize = 5;
 const QUESTION: &str = "What happens after a crash?";
@@ -27,12 +27,12 @@ pub(super) struct Client {
     dice: Dice,
     number: u64,
     count: u64,
-    /// Mine, with the run that was done in each; the oldest is deleted first.
+    /// This client's threads, with a finished run of each; the oldest is deleted first.
     threads: Vec<(String, String)>,
     stop: watch::Receiver<bool>,
 }
 
-/// What one can do, and how often.
+/// The acts, with their weights.
 #[derive(Clone, Copy)]
 enum Act {
     Ask,
@@ -90,7 +90,7 @@ struct StreamEvent {
 }
 
 impl StreamEvent {
-    /// The run is at its end, and does not only wait for somebody.
+    /// The run has ended, and is not only waiting.
     fn is_over(&self) -> bool {
         self.event == "end" && matches!(self.data["status"].as_str(), Some("done" | "failed" | "cancelled"))
     }
@@ -128,7 +128,7 @@ impl Client {
         self.tidy(0).await;
     }
 
-    /// `None` when it went another way; what was wrong is in the tally by then.
+    /// `None` when it did not work out; problems are in the tally by then.
     async fn act(&mut self, act: Act) -> Option<()> {
         match act {
             Act::Ask => {
@@ -173,7 +173,7 @@ impl Client {
                 let (run, thread) = self.start("cancel going", &body).await?;
                 self.threads.push((thread, run.clone()));
                 tokio::time::sleep(Duration::from_millis(self.dice.below(500))).await;
-                // It may have been faster.
+                // It may have ended first.
                 self.cancelled("cancel going", &run, &[202, 409]).await
             }
             Act::Fork => {
@@ -227,7 +227,7 @@ impl Client {
                     return None;
                 }
                 let staying = Duration::from_millis(200 + self.dice.below(3_000));
-                // Whatever is heard until then; it is left in the middle.
+                // Reads for a while and disconnects in the middle.
                 let _ = tokio::time::timeout(staying, async { while let Ok(Some(_)) = response.chunk().await {} }).await;
                 let is_well = response.status() == 200;
                 self.is("feed", is_well, &json!(response.status().as_u16())).inspect(|()| self.tally.right("feed"))
@@ -322,7 +322,7 @@ impl Client {
         self.call(KIND, Method::DELETE, &path, None, &[204]).await.map(drop)
     }
 
-    /// Every one of these is refused, and says why.
+    /// Each of these is refused with a reason.
     async fn nonsense(&mut self) -> Option<()> {
         const KIND: &str = "nonsense";
         let langserve = json!({ "input": { "messages": [{ "type": "human", "content": "x" }], "next": "", "context": {} }, "config": {} });
@@ -350,7 +350,7 @@ impl Client {
         Some(())
     }
 
-    /// Connections that break off in every way a connection can.
+    /// Connections that break off in various ways.
     async fn half_closed(&mut self) -> Option<()> {
         const KIND: &str = "half closed";
         let address = self.url.trim_start_matches("http://").to_owned();
@@ -376,7 +376,7 @@ impl Client {
                 self.tally.wrong(KIND, "no connection");
                 return None;
             };
-            // The server may have closed it by now; that is its right.
+            // The server may have closed it already.
             let _ = line.write_all(bytes.as_bytes()).await;
             if is_shut {
                 let _ = line.shutdown().await;
@@ -388,11 +388,11 @@ impl Client {
         Some(())
     }
 
-    /// Deletes the oldest threads until few are left. What is still going there is stopped first.
+    /// Deletes the oldest threads until few are left. Unfinished runs are cancelled first.
     async fn tidy(&mut self, left: usize) {
         while self.threads.len() > left {
             let (thread, run) = self.threads.remove(0);
-            // A run that waits for a person, or was left on the way, holds its thread.
+            // A waiting or abandoned run holds its thread.
             self.call("tidy", Method::POST, &format!("/api/runs/{run}/cancel"), Some(&json!({})), &[202, 409]).await;
             for _ in 0..50 {
                 let path = format!("/api/threads/{thread}");
@@ -404,7 +404,7 @@ impl Client {
         }
     }
 
-    /// A thread of mine with a run that is done.
+    /// A thread with a finished run.
     async fn thread(&mut self) -> Option<(String, String)> {
         self.answered().await
     }
@@ -440,7 +440,7 @@ impl Client {
         is_so.then_some(())
     }
 
-    /// The events of a run behind a cursor, up to the one that is the last wanted; then it is left. One that is over ends by itself.
+    /// The events of a run after a cursor, up to the last wanted one; then it disconnects. A finished run ends the stream.
     async fn listen(
         &self,
         kind: &'static str,
@@ -532,7 +532,7 @@ impl Client {
         Some((status, serde_json::from_slice(&bytes).unwrap_or_default()))
     }
 
-    /// Told to slow down: so be it.
+    /// Rate-limited: wait.
     async fn throttled(&self, kind: &'static str, status: u16) -> bool {
         if status != 429 {
             return false;
@@ -543,7 +543,7 @@ impl Client {
     }
 }
 
-/// Connections of its own, some of which it keeps.
+/// Its own connections, some of which it keeps.
 fn http() -> reqwest::Client {
     reqwest::Client::builder().no_proxy().build().unwrap_or_default()
 }

@@ -1,11 +1,11 @@
-//! A long time of everything at once: the real `baton serve` as a process, and clients that ask, watch, leave, come back, agree, change, stop, branch,
-//! upload, delete, and send nonsense, over real HTTP. What is wanted of the server is that it looks afterwards as it did before.
+//! A long mixed load: the real `baton serve` as a process, and clients that ask, watch, disconnect, reconnect, approve, edit, stop, fork,
+//! upload, delete, and send invalid requests, over real HTTP. Afterwards the server must look as it did before.
 //!
 //! ```text
-//!   start ─► every act once ─► quiet: a sample ─► N clients for so many minutes, a sample every 10 s ─► all leave ─► quiet: a sample ─► judged
+//!   start ─► every act once ─► idle: a sample ─► N clients for M minutes, a sample every 10 s ─► all leave ─► idle: a sample ─► judged
 //! ```
 //!
-//! Threads are deleted as fast as they are made, so what grows, grows for no good reason. [`report`] says how it is judged.
+//! Threads are deleted as fast as they are created, so any growth is a leak. [`report`] documents the criteria.
 
 mod client;
 mod process;
@@ -31,22 +31,22 @@ pub struct Order {
     pub minutes: f64,
     pub clients: u64,
     pub seed: u64,
-    /// Told now and then how it goes.
+    /// Prints progress now and then.
     pub is_telling: bool,
 }
 
 const SAMPLED: Duration = Duration::from_secs(10);
-/// Hubs, connections and leases are kept for a while after the last one left; longer than all of those.
+/// Longer than hubs, connections and leases are kept after the last use.
 const QUIET_MAX: Duration = Duration::from_secs(90);
-/// What may be more afterwards: a connection that is just closing, a file the store keeps open.
+/// Allowed difference: a closing connection, a file the store keeps open.
 const FILES_MORE_MAX: u64 = 4;
 const TASKS_MORE_MAX: u64 = 4;
 
-/// What came of it. An error: it could not even be begun.
+/// The report. An error: it could not be started.
 pub async fn soak(order: &Order) -> Result<Report, String> {
     let mut server = Server::start(&order.baton)?;
     let tally = Arc::new(Tally::default());
-    // Whatever is made on first use is made now, and belongs to the start.
+    // Everything created on first use is created now, and belongs to the start.
     let (stop, stopped) = watch::channel(false);
     Client::new(&server.url, order.seed, 0, tally.clone(), stopped.clone()).every_act_once().await;
     let start = settled(&mut server, None).await?;
@@ -75,7 +75,7 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
             Err(why) => tally.wrong("metrics", why),
         }
     }
-    // Nobody may be left who is told.
+    // The receivers may be gone.
     let _ = stop.send(true);
     while clients.join_next().await.is_some() {}
     let end = match died {
@@ -99,7 +99,7 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
     })
 }
 
-/// Waits until nothing goes on any more, and then some; with `start`, until it is as it was then, if it ever is.
+/// Waits until nothing is active any more; with `start`, until it is as it was then, if it ever is.
 async fn settled(server: &mut Server, start: Option<&Sample>) -> Result<Sample, String> {
     let begun = Instant::now();
     let mut before: Option<Sample> = None;

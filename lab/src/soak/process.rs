@@ -1,4 +1,4 @@
-//! The server as a process, and what the system and its own numbers say of it.
+//! The server process, and its numbers from the system and from its own metrics.
 
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
@@ -19,19 +19,19 @@ pub(super) struct Server {
     folder: tempfile::TempDir,
 }
 
-/// How the server is at a moment.
+/// A sample of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Sample {
     pub at_s: f64,
-    /// Memory that is in use, as the system counts it.
+    /// Resident memory.
     pub memory_kib: u64,
     /// Open files and sockets.
     pub files: u64,
-    /// Of the system.
+    /// Threads of the operating system.
     pub threads: u64,
-    /// Of the runtime.
+    /// Tasks of the runtime.
     pub tasks: u64,
-    /// In memory.
+    /// Runs in memory.
     pub runs: u64,
     pub streams: u64,
 }
@@ -64,12 +64,12 @@ impl Server {
         }
         let said: Value = serde_json::from_str(&line).map_err(|e| format!("the server said {line:?}: {e}"))?;
         let url = said["url"].as_str().ok_or_else(|| format!("no address in {line:?}"))?.to_owned();
-        // Each look has a connection of its own, so that every sample has the same one open.
+        // Each sample has its own connection, so that every sample has the same number open.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(PATIENCE).build().map_err(|e| e.to_string())?;
         Ok(Server { process, url, http, folder })
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has exited.
     pub(super) fn ended(&mut self) -> Option<String> {
         match self.process.try_wait() {
             Ok(None) => None,
@@ -100,7 +100,7 @@ impl Server {
         })
     }
 
-    /// What it complained of, the first and how often.
+    /// Its warnings: the first of each kind and the count.
     pub(super) fn warnings(&self) -> Vec<String> {
         let log = std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
         log.lines().map(str::to_owned).collect()
@@ -109,7 +109,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It is gone, or it goes now.
+        // It may have exited already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

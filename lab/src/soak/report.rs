@@ -1,8 +1,8 @@
-//! What came of it, as a table or as JSON, and how it is judged.
+//! The report, as a table or as JSON, and its criteria.
 //!
-//! It is well if nothing was answered with a status that should not be, the server lived, and when all had left and it had rested there were as many
-//! open files and tasks as before anybody came (and at most four more), no run and no stream; and if the median of its memory over the last quarter of the time is
-//! at most a tenth above that of the second quarter. The first quarter does not count: caches fill then.
+//! It passes if there was no unexpected status, the server did not exit, and in the idle state afterwards there are as many open files and
+//! tasks as before (and at most four more), no run and no stream; and if the median memory over the last quarter is at most a tenth above
+//! that of the second quarter. The first quarter does not count, because caches fill then.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,9 +12,9 @@ use serde::Serialize;
 use super::tally::Kind;
 use super::{FILES_MORE_MAX, Sample, TASKS_MORE_MAX};
 
-/// In hundredths: how much more memory the last quarter may take than the second.
+/// Allowed growth of memory from the second to the last quarter, in percent.
 const MEMORY_MORE_PCT: u64 = 10;
-/// With fewer samples a quarter says nothing.
+/// With fewer samples a quarter is not meaningful.
 const SAMPLES_MIN: usize = 8;
 const SHOWN_MAX: usize = 5;
 
@@ -23,20 +23,20 @@ pub struct Report {
     pub minutes: f64,
     pub clients: u64,
     pub seed: u64,
-    /// Before anybody came, after every act was done once.
+    /// Before the load, after every act was done once.
     pub start: Sample,
     pub samples: Vec<Sample>,
-    /// After all had left.
+    /// After all clients have left.
     pub end: Option<Sample>,
     pub died: Option<String>,
     pub kinds: BTreeMap<&'static str, Kind>,
     pub wrong: Vec<String>,
-    /// What the server logged.
+    /// The server's log.
     pub warned: Vec<String>,
 }
 
 impl Report {
-    /// Why it is not well; nothing if it is.
+    /// Why it failed; empty if it passed.
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();
         if let Some(how) = &self.died {
@@ -56,7 +56,7 @@ impl Report {
     }
 }
 
-/// What is left behind.
+/// Leaked resources.
 pub(super) fn leaks(start: &Sample, end: &Sample) -> Vec<String> {
     let more = |what: &str, before: u64, after: u64, max: u64| {
         (after > before + max).then(|| format!("{after} {what} after all had left, and {before} before they came; {max} more would be well"))
@@ -72,7 +72,7 @@ pub(super) fn leaks(start: &Sample, end: &Sample) -> Vec<String> {
     .collect()
 }
 
-/// Whether memory grows when nothing should.
+/// Whether memory grows.
 fn growth(samples: &[Sample]) -> Option<String> {
     if samples.len() < SAMPLES_MIN {
         return None;
@@ -90,7 +90,7 @@ fn median(samples: &[Sample]) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or_default()
 }
 
-/// A sample while it goes.
+/// A line of progress.
 pub(super) fn line(sample: &Sample, requests: u64) -> String {
     let Sample { at_s, memory_kib, files, threads, tasks, runs, streams } = sample;
     format!(

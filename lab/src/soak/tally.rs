@@ -1,11 +1,11 @@
-//! What was asked, and what was not answered as it should be.
+//! Counts requests, and unexpected responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
-/// How many complaints are kept word for word; all are counted.
+/// Number of problems kept verbatim; all are counted.
 const WRONG_MAX: usize = 20;
 
 #[derive(Default)]
@@ -21,7 +21,7 @@ struct Counts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Kind {
     pub requests: u64,
-    /// Told to slow down, which is right: there are limits for one user.
+    /// Rate-limited responses, which are expected.
     pub slowed: u64,
     pub wrong: u64,
 }

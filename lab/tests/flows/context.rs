@@ -1,5 +1,5 @@
-//! What a conversation knows: everything that was said, kept in a database by thread, told to the next run as far as its flow wants to hear it,
-//! and dropped when its time is over.
+//! Context of a conversation: all messages are stored by thread, passed to the next run as far as its flow uses them, and dropped when they
+//! expire.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,7 +14,7 @@ use store::{Retention, RunFilter, SqliteSettings, SqliteStore, Store};
 
 use crate::{Ground, input, output};
 
-/// Everything a model was asked.
+/// All model calls.
 type ReceivedCalls = Arc<Mutex<Vec<ModelCall>>>;
 
 async fn engine(ground: &Ground) -> (Engine, ReceivedCalls) {
@@ -37,7 +37,7 @@ async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
     rows.into_iter().map(|row| Message { role: row.role, content: row.content }).collect()
 }
 
-/// Asks as the command line does: with all that was said in the thread before.
+/// Asks like the command line: with all earlier messages of the thread.
 async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
     let thread = ThreadId::from(thread);
     let history = history(engine, &thread).await;
@@ -45,7 +45,7 @@ async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
     output(engine, order).await;
 }
 
-/// Whether any model call since was told this.
+/// Whether any model call since contains this text.
 fn was_told(heard: &ReceivedCalls, words: &str) -> bool {
     heard.lock().unwrap().drain(..).any(|call| call.messages.iter().any(|message| message.content.contains(words)))
 }
@@ -80,7 +80,7 @@ async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thr
         ask(&engine, chat, flow, question).await;
     }
     heard.lock().unwrap().clear();
-    // A follow-up hears its own chat and no other, also in another process.
+    // A follow-up sees its own chat and no other, also in another process.
     let (later, heard) = self::engine(&ground).await;
     for (chat, own, other) in [("ann/1", "errand 1", "Errand 2"), ("ann/2", "Errand 2", "errand 1")] {
         ask(&later, chat, "direct", "And why is that so?").await;
@@ -88,18 +88,18 @@ async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thr
         assert!(was_told(&heard, own), "{chat}: {calls:?}");
         assert!(!calls.iter().any(|call| call.messages.iter().any(|message| message.content.contains(other))), "{chat}: {calls:?}");
     }
-    // What was reasoned and which tools said what is there too, run by run.
+    // The reasoning and the tool replies are stored too, run by run.
     let runs = later.store().runs(RunFilter { thread: Some("ann/1".into()), ..RunFilter::default() }).await.unwrap();
     let told = engine::History::of(&**later.store(), later.flows(), &runs.last().unwrap().run).await.unwrap();
     let notes: Vec<String> = told.events.iter().map(|told| serde_json::to_string(told).unwrap()).filter(|line| line.contains("\"noted\"")).collect();
     for name in ["plan", "results", "reflection"] {
         assert!(notes.iter().any(|line| line.contains(&format!("\"{name}\""))), "{name}: {notes:?}");
     }
-    // A user's own way of doing things comes in with the input.
+    // A user's preference is part of the input.
     let prefers = json!({ "settings": { "prefers": "agentic" } });
     assert_eq!(output(&later, Order::new("reason", input("Who is she?", prefers))).await["way"], "agentic");
     drop((engine, later));
-    // Nobody uses it any more: after a time it is gone.
+    // An unused one expires.
     let store = SqliteStore::open(ground.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
     let freed = store.retain(Retention::KeepSince { ms: i64::MAX - 1 }, i64::MAX).await.unwrap();
     assert!(freed.threads >= 2, "{freed:?}");

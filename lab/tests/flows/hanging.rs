@@ -1,4 +1,4 @@
-//! A world that never answers, phase by phase, under an engine whose clock runs as fast as nothing happens.
+//! Effects that never reply, phase by phase, under an engine with a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::{input, output};
 
-/// Says nothing to whoever is named, and does well otherwise.
+/// Never replies to the named effect, and succeeds otherwise.
 struct Hanging(&'static str);
 
 #[async_trait]
@@ -42,7 +42,7 @@ fn tool() -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn r6_a_phase_that_hangs_is_left_in_time_and_there_is_an_answer() {
-    // What hangs, and the longest that the document lets it.
+    // The effect that hangs, and the specification's time limit.
     let cases = [("registry.tools", 10), ("plan", 15), ("stories.search_stories", 60), ("reflect", 10), ("all but the answer", 60)];
     for (hanging, seconds) in cases {
         let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(Hanging(hanging)), flows::all().unwrap(), Settings::default());

@@ -1,4 +1,4 @@
-//! Each flow from the question to the answer, over a model server that speaks OpenAI's dialect and one that speaks Ollama's.
+//! Each flow from question to answer, over a model server with OpenAI's API and one with Ollama's.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{Ground, input, output};
 
-/// One flow over both dialects; `check` sees what it answered, what the model's server was asked, and the folder.
+/// One flow over both APIs; `check` gets the answer, the requests to the model server, and the folder.
 async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[RecordedRequest], &Path)) {
     for dialect in [Dialect::OpenaiChat, Dialect::Ollama] {
         let ground = Ground::new();

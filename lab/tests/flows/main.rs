@@ -1,4 +1,4 @@
-//! Whole flows: engine, world, the tools that come with Baton, and somebody on the other side of every wire.
+//! Whole flows: engine, effect handlers, built-in tools, and local external services.
 
 #![allow(clippy::unwrap_used, reason = "helpers of a test are as free as the test")]
 
@@ -19,10 +19,10 @@ use serde_json::{Value, json};
 use store::{SqliteSettings, SqliteStore};
 use tempfile::TempDir;
 
-/// The flows that a user may ask.
+/// The flows that a user may choose.
 pub(crate) const FLOWS: [&str; 7] = ["search", "chat", "reason", "panel", "auto", "direct", "report"];
 
-/// A folder with a database in it, and everything that is written below.
+/// A folder with a database and all other files.
 pub(crate) struct Ground {
     pub(crate) folder: TempDir,
 }
@@ -32,7 +32,7 @@ impl Ground {
         Ground { folder: tempfile::tempdir().unwrap() }
     }
 
-    /// A new process, as far as the store can tell; the ones before it are dead.
+    /// A new process from the store's point of view; the earlier ones are dead.
     pub(crate) fn engine(&self, handler: impl EffectHandler) -> Engine {
         let store = SqliteStore::open(self.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
         let settings = Settings { is_gone: Arc::new(|_| true), ..Settings::default() };
@@ -40,7 +40,7 @@ impl Ground {
     }
 }
 
-/// What every flow of these tests is asked, and what else its input holds.
+/// The input of these tests.
 pub(crate) fn input(question: &str, more: Value) -> Value {
     let mut input = json!({ "question": question, "model": profile() });
     let (Value::Object(fields), Value::Object(more)) = (&mut input, more) else { panic!("an object") };
@@ -48,7 +48,7 @@ pub(crate) fn input(question: &str, more: Value) -> Value {
     input
 }
 
-/// A run to its end, with a person who agrees.
+/// Drives a run to its end, with a person who approves.
 pub(crate) async fn run(engine: &Engine, order: Order) -> Arc<RunResult> {
     run_with(engine, order, &agreeable).await
 }

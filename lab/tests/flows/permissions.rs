@@ -1,4 +1,4 @@
-//! A server of the user's own, as a real process without annotations: its tools are asked about before they are called, whatever it says.
+//! A user's server as a real process without annotations: its tools need permission, whatever it declares.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -28,7 +28,7 @@ impl Notes {
         Notes { ground, path }
     }
 
-    /// A planner that wants one call of this tool, over a server that is trusted or not.
+    /// A planner that wants one call of this tool, over a trusted or untrusted server.
     fn engine(&self, tool: &str, is_trusted: bool, allowed: &[&str]) -> Engine {
         let config = ServerConfig::stdio(SERVER, &["--stdio"]);
         let config = if is_trusted { config.trusted() } else { config };
@@ -53,7 +53,7 @@ impl Notes {
         std::fs::read_to_string(&self.path).unwrap_or_default().lines().count()
     }
 
-    /// One question to the flow, with a person who always gives this answer: what the person was shown, and the output.
+    /// One question to the flow, with a person who always gives this answer: the question shown, and the output.
     async fn ask(&self, engine: &Engine, tool: &str, word: &str, allowed: &[&str]) -> (Vec<String>, Value) {
         let settings = json!({ "enabled_tools": [format!("notes.{tool}")] });
         let order = Order::new("search", input("Note that I must buy milk.", json!({ "settings": settings })));
@@ -111,10 +111,10 @@ async fn s11_a_server_that_is_not_trusted_cannot_declare_its_tools_harmless() {
     let (shown, _) = notes.ask(&notes.engine(HOSTILE, false, &[]), HOSTILE, "no", &[]).await;
     assert_eq!((shown.len(), notes.lines()), (1, 0), "{shown:?}");
     assert!(shown[0].contains("says that it only reads, but the server notes is not trusted"), "{}", shown[0]);
-    // The user answers for this one, and is not asked.
+    // The user trusts this one, and is not asked.
     let (shown, _) = notes.ask(&notes.engine(HOSTILE, true, &[]), HOSTILE, "no", &[]).await;
     assert_eq!((shown, notes.lines()), (vec![], 1));
-    // What a trusted server does not call harmless needs no permission as long as the plan is the user's own.
+    // A tool of a trusted server that is not declared harmless needs no permission as long as the run is not tainted.
     let order = Order::new("search", input("Note it.", json!({ "settings": { "enabled_tools": ["notes.append"] } })));
     run_with(&notes.engine("append", true, &[]), order, &|_, waiting| panic!("nobody is to be asked: {waiting:?}")).await;
     let order = Order::new("search", input("Note it.", json!({ "settings": { "enabled_tools": ["notes.append"] } })));

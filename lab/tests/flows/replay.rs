@@ -1,5 +1,5 @@
-//! A hundred runs of all flows, recorded over a world in which things go wrong, and run again from their journals: the same events, to the
-//! byte. This is what `baton runs replay` does, and more: it compares the effects and the end.
+//! A hundred runs of all flows, recorded with faults, and replayed from their journals: the same events, byte by byte. This is `baton runs
+//! replay`, and also compares the effects and the end.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ async fn x3_a_hundred_recorded_runs_are_replayed_to_the_byte() {
     let ground = Ground::new();
     let web = web::serve(web::ARTICLE).await;
     let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
-    // Some calls fail and are tried again; later attempts go well, so that most runs get an answer.
+    // Some calls fail and are retried; later attempts succeed, so that most runs get an answer.
     let plan = FaultPlan { seed: SEED, fail_pct: 4, lose_reply_pct: 2, duplicate_pct: 4, delay_ms_max: 3, faulty_attempts_max: 1 };
     let engine = ground.engine(Faulty::new(setup.handlers_with(ModelFn(scripted_thought::to_call)).await, plan));
     let mut going = tokio::task::JoinSet::new();

@@ -1,4 +1,4 @@
-//! When the other side does not do well.
+//! Misbehaving model servers.
 
 use graph::{FailureKind, Retry};
 use models::{Models, Table};
@@ -64,7 +64,7 @@ async fn an_answer_that_breaks_off_is_not_taken_for_a_whole_one() {
         for cleanly in [false, true] {
             let (failure, _) = failure(dialect, Behaviour::BreaksOff { cleanly }, streaming).await;
             assert!(matches!(failure.kind, FailureKind::Network | FailureKind::Invalid), "{dialect:?} {streaming} {cleanly}: {failure}");
-            // Half a JSON document that ends cleanly is nonsense; anything else was a line that broke.
+            // Half a JSON document that ends cleanly is invalid; anything else is a broken connection.
             if !cleanly || streaming {
                 assert_eq!((failure.kind, failure.retry), (FailureKind::Network, Retry::Yes), "{dialect:?} {streaming}: {failure}");
             }
@@ -110,7 +110,7 @@ async fn nobody_there_is_to_be_tried_again() {
         let server = Server::start(dialect, Behaviour::Says(ScriptedAnswer::Text("x"))).await;
         let models = crate::models(dialect, &server);
         drop(server);
-        // The listener goes with its task, a moment later.
+        // The listener ends with its task, shortly afterwards.
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         let failure = ask(&models, &question(), streaming).await.expect("in time").reply.result.expect_err("nobody there");
         assert_eq!((failure.kind, failure.retry), (FailureKind::Network, Retry::Yes), "{dialect:?} {streaming}: {failure}");

@@ -1,5 +1,5 @@
-//! Models over real HTTP, against a test server for each dialect: everything such a server can do, well or badly, ends in a
-//! reply or in a clear error within its deadline. And over gRPC, against one that speaks KServe v2.
+//! Models over real HTTP, against a test server for each API: any behaviour of such a server ends in a reply or in a clear error within its
+//! deadline. And over gRPC, against a KServe v2 server.
 
 mod going_wrong;
 #[allow(clippy::all, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned, unused_qualifications, unreachable_pub)]
@@ -22,7 +22,7 @@ use server::{Behaviour, Server};
 
 pub(crate) const SECRET: &str = "sk-lab-0123456789-never-show";
 
-/// No call of these tests may take longer, whatever its server does.
+/// Limit of every call in these tests, whatever its server does.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) fn key() -> Key {
@@ -50,7 +50,7 @@ pub(crate) fn with_tools() -> ModelCall {
     ModelCall { tools: vec![ToolSpec { name: "add".into(), description: "Adds.".into(), schema }], ..question() }
 }
 
-/// The registry as the command line would make it, with the dialect's endpoint moved to the test server.
+/// The registry as the command line creates it, with the endpoint moved to the test server.
 pub(crate) fn models(dialect: Dialect, server: &Server) -> Models {
     secrets::logged();
     let table: Table = serde_json::from_value(dialect.table(&server.url)).expect("a table");
@@ -60,11 +60,11 @@ pub(crate) fn models(dialect: Dialect, server: &Server) -> Models {
 
 pub(crate) struct Outcome {
     pub(crate) reply: Reply,
-    /// What was told on the way; empty for a call that is not streamed.
+    /// The streamed text; empty for a call that is not streamed.
     pub(crate) told: String,
 }
 
-/// Asks as the engine does: with a deadline that drops the call.
+/// Calls like the engine: with a deadline that drops the call.
 pub(crate) async fn ask(models: &Models, call: &ModelCall, streaming: bool) -> Option<Outcome> {
     let told = Arc::new(Mutex::new(String::new()));
     let heard = told.clone();
@@ -74,7 +74,7 @@ pub(crate) async fn ask(models: &Models, call: &ModelCall, streaming: bool) -> O
     Some(Outcome { reply, told })
 }
 
-/// One call to a server that behaves so.
+/// One call to a server with this behaviour.
 pub(crate) async fn try_one(
     dialect: Dialect,
     behaviour: Behaviour,

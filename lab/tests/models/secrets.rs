@@ -1,4 +1,4 @@
-//! A key goes into one header and nowhere else: not into logs, failures, debug output, journals or recordings.
+//! A key is sent in one header and appears nowhere else: not in logs, failures, debug output, journals or recordings.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,8 +14,8 @@ use crate::dialect::{Dialect, ScriptedAnswer};
 use crate::server::{Behaviour, Server};
 use crate::{SECRET, ask, both_ways, question};
 
-/// What this process has logged so far, of all its tests and at every level. One log for all, since which callsites speak at
-/// all is remembered for the whole process.
+/// The log of this process so far, of all tests and at every level. One log for all, since enabled callsites are cached for the whole
+/// process.
 pub(crate) fn logged() -> String {
     static LOG: OnceLock<Log> = OnceLock::new();
     let log = LOG.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Triton over gRPC, against a server in this process that speaks KServe v2 and behaves as it is told.
+//! Triton over gRPC, against a KServe v2 server in this process with scripted behaviour.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -29,17 +29,17 @@ enum Behaviour {
     PlainOnly(&'static str),
     /// A status instead of an answer.
     Refuses(Code),
-    /// An error told in the stream, after a word.
+    /// An error message in the stream, after a word.
     GivesUp,
     /// A status in the stream, after a word.
     BreaksOff,
-    /// Pieces that end in the middle of a letter.
+    /// Pieces that end inside a character.
     CutsLetters(&'static str),
-    /// A tensor that lies about its length.
+    /// A tensor with a wrong length.
     Torn,
-    /// Takes the request and never says a word.
+    /// Accepts the request and never replies.
     Hangs,
-    /// Wants numbers.
+    /// Expects numbers.
     NoText,
 }
 

@@ -1,4 +1,4 @@
-//! When all goes well.
+//! Well-behaved model servers.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ async fn r10_text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() 
     }
 }
 
-/// The parts that every request has, wherever the dialect puts them.
+/// The parts that every request has, wherever the API puts them.
 fn check_request(dialect: Dialect, streaming: bool, call: &ModelCall, seen: &RecordedRequest) {
     let at = format!("{dialect:?}, streaming: {streaming}: {} {}", seen.path, seen.body);
     let path = seen.path.split('?').next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `Ask::check` against the plainest topological check there is.
+//! `Ask::check` against a simple topological check.
 
 use graph::{Ask, AskError, Hole, Limits, Request};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::config;
 
-/// Takes away what needs nothing that is left, until nothing is left or nothing can be taken.
+/// Removes items without remaining dependencies, until nothing is left or nothing can be removed.
 fn is_dag(needs: &[Vec<usize>]) -> bool {
     let mut left: Vec<usize> = (0..needs.len()).collect();
     loop {

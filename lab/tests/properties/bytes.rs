@@ -1,4 +1,4 @@
-//! What is written can be read, what is read is what was written, and what cannot be read never panics.
+//! Encoding round-trips, and invalid bytes never panic.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ proptest! {
         let _ = Snapshot::decode(&bytes);
     }
 
-    /// Nearly right is harder than random.
+    /// Nearly valid input is harder than random input.
     #[test]
     fn damaged_entries_are_an_entry_or_an_error(entry in any_entry(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
         let mut bytes = entry.encode();
@@ -91,15 +91,15 @@ proptest! {
         }
     }
 
-    /// A run of a random flow, taken up from a snapshot at any step or from the start, and given the rest of its journal: the same
-    /// end, by the same events.
+    /// A run of a random flow, resumed from a snapshot at any step or from the start with the rest of its journal: the same end, by the
+    /// same events.
     #[test]
     fn a_run_rebuilt_from_a_snapshot_is_the_same_run(seed in any_seed(), at in any::<prop::sample::Index>()) {
         let (case, start) = some_run(seed);
         let graph = &case.flows[0];
         let mut whole = Run::start(graph, start).unwrap();
         let (outcome, journal) = drive(&mut whole, |job| reply_to(seed, job));
-        // As the journal has it: with the graph's own budget, if nobody set another.
+        // As in the journal: with the graph's own budget, if no other was set.
         let Entry::Started(start) = &journal[0] else { panic!("a journal begins with a start") };
 
         let at = at.index(journal.len()) + 1;
@@ -117,7 +117,7 @@ proptest! {
                     told = part.take_events();
                     part = Run::restore(graph, (**start).clone(), read).unwrap();
                     part.settle();
-                    // The events of the step are told again, under their old numbers.
+                    // The events of the step are published again, under their old numbers.
                     let again = part.take_events();
                     let first = again.first().map_or(u64::MAX, |again| again.seq);
                     told.retain(|told| told.seq < first);
@@ -133,7 +133,7 @@ proptest! {
         prop_assert_eq!(told, whole.take_events());
     }
 
-    /// The same from any line of the journal, going on by itself. Replies then come in another order, which decides nothing.
+    /// The same from any line of the journal, continuing by itself. Replies then come in another order, which must not matter.
     #[test]
     fn a_run_rebuilt_from_a_prefix_ends_the_same(seed in any_seed(), at in any::<prop::sample::Index>()) {
         let (case, start) = some_run(seed);
@@ -161,7 +161,7 @@ pub(super) fn some_run(seed: u64) -> (Case, Start) {
     (case, start)
 }
 
-/// Budgets of tokens and calls are spent by whoever asks first; only there does the order decide anything.
+/// Budgets of tokens and calls are spent in request order; only there does the order matter.
 pub(super) fn is_order_free(case: &Case) -> bool {
     case.kind != Kind::Random(Flavour::Thrifty)
 }

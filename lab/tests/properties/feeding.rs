@@ -1,5 +1,4 @@
-//! Replies that nobody asked for, come twice, too late, too early or under wrong numbers: each is refused or ignored, and the run
-//! ends as if it had never come.
+//! Unrequested, duplicate, late, early and misnumbered replies: each is refused or ignored, and the run ends as if it had never come.
 
 use graph::{Next, Reply, Run, TaskId};
 use proptest::prelude::*;
@@ -8,7 +7,7 @@ use serde_json::json;
 use super::bytes::{any_seed, is_order_free, reply_to, some_run};
 use super::{any_json, config, drive};
 
-/// Something to throw at a run: where, and what.
+/// An invalid reply: its time and content.
 #[derive(Clone, Debug)]
 struct Garbage {
     step: u64,
@@ -55,7 +54,7 @@ proptest! {
             }
             for garbage in thrown.by_ref().take(5) {
                 let task = TaskId { step: garbage.step, index: garbage.index };
-                // What fits by accident is no garbage: somebody did ask for that.
+                // A reply that fits by accident is valid.
                 let fits = open.iter().any(|job| job.task == task && job.attempt == garbage.attempt) || is_open_question(&run, task, garbage.attempt);
                 if fits {
                     continue;
@@ -67,12 +66,12 @@ proptest! {
                 }
                 prop_assert_eq!((run.entries(), run.next_seq(), run.step()), before);
             }
-            // The order of answers is anybody's.
+            // Replies may come in any order.
             if !open.is_empty() {
                 let job = if newest_first { open.remove(open.len() - 1) } else { open.remove(0) };
                 let reply = reply_to(seed, &job);
                 lines += usize::from(run.feed(job.task, job.attempt, reply.clone()).unwrap().is_some());
-                // Twice, as a line that stutters would.
+                // Duplicate delivery.
                 prop_assert_eq!(run.feed(job.task, job.attempt, reply).unwrap(), None);
             }
         };
@@ -83,7 +82,7 @@ proptest! {
     }
 }
 
-/// Whether a person may be being asked this just now. The run does not say while other work is out, so this errs on that side.
+/// Whether this may be an open question. The run does not report it while other work is open, so this is conservative.
 fn is_open_question(run: &Run, task: TaskId, attempt: u32) -> bool {
     attempt == 1 && task.step == run.step()
 }
@@ -98,7 +97,7 @@ fn a_verdict_too_large_is_still_read_back_as_what_it_became() {
     let huge = "x".repeat(graph.limits().reply_bytes_max + 1);
     match run.feed(task, 1, Reply::ok(json!({ "verdict": "done", "value": huge }))) {
         Ok(entry) => journal.extend(entry),
-        // Refusing it is fine too: then it was never written.
+        // A refusal is fine too: then it was never written.
         Err(_) => return,
     }
     let Next::Done(outcome) = run.next() else { panic!("it was answered") };

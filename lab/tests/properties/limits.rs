@@ -1,4 +1,4 @@
-//! Limits: whatever they are and whatever comes, none is passed, and the one that was in the way is named.
+//! Limits: whatever they are and whatever comes, none is exceeded, and the error names the one that applied.
 
 use graph::{Ask, END, FailureKind, Fault, Go, Graph, Limits, Outcome, Replies, Reply, Request, Run, RunError, Start};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{begin, config, drive, failure_of};
 
-/// A flow that goes round until it is stopped, asking `width` effects each time.
+/// A flow that loops until it is stopped, with `width` effects each time.
 fn endless(width: usize, limits: Limits) -> Graph {
     let ask = move |_: &Value| Ask { requests: vec![Request::from(graph::tool("t", json!({}))); width] };
     let fold = |told: &mut Value, replies: &Replies<'_>| {
@@ -56,14 +56,14 @@ proptest! {
         let why = told[0]["why"].as_str().unwrap_or_default();
         match failure_of(&told, 0) {
             None => {
-                // Numbers are counted as five bytes each, and a little more than the least for commas.
+                // Numbers count as five bytes each, with a small margin for commas.
                 prop_assert!(!is_too_deep && bytes <= reply_bytes_max + 8, "{bytes} bytes, {depth} deep");
             }
             Some(kind) => {
                 prop_assert_eq!(kind, FailureKind::Limit);
                 prop_assert!(if is_too_deep { why.contains("json_depth_max") } else { why.contains("reply_bytes_max") }, "{}", why);
                 prop_assert!(is_too_deep || bytes + 8 + 4 * depth > reply_bytes_max, "{bytes} bytes would have been fine: {}", why);
-                // What was refused is not in the journal either.
+                // A refused reply is not in the journal either.
                 prop_assert!(journal[1].encode().len() < 500 );
             }
         }

@@ -1,5 +1,5 @@
-//! Properties of the machine over arbitrary data: what a model, a tool, a disk or a stranger could hand in must never panic,
-//! never be half done, and never pass a limit.
+//! Properties of the state machine over arbitrary data: input of a model, a tool, a disk or a client must never panic, never be applied
+//! partly, and never exceed a limit.
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
@@ -15,12 +15,12 @@ use graph::{Ask, Entry, FailureKind, Go, Graph, Job, Next, Outcome, Replies, Rep
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// A failure prints the least input that shows it; nothing is kept in files.
+/// A failure prints its minimal input; nothing is kept in files.
 fn config() -> ProptestConfig {
     ProptestConfig { failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// Any JSON, not too large, with the keys and texts that pointers and ranges stumble over.
+/// Any JSON, not too large, with keys and texts that are difficult for pointers and ranges.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -45,7 +45,7 @@ fn any_key() -> impl Strategy<Value = String> {
     prop_oneof!["[a-c]", Just(String::new()), Just("~1/".to_owned()), Just("0".to_owned())]
 }
 
-/// A flow of one node that asks this and ends with what it was told: for each effect the reply, or why there is none.
+/// A flow of one node that requests this and ends with the replies or failures.
 fn once(ask: Ask) -> Graph {
     let fold = |told: &mut Value, replies: &Replies<'_>| {
         *told = replies.iter().map(shown).collect();
@@ -65,7 +65,7 @@ fn begin(graph: &Graph, input: Value) -> Run {
     Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap()
 }
 
-/// Drives a run to its end; `reply` answers each job. Gives back how it ended and its journal.
+/// Drives a run to its end; `reply` answers each job. Returns its result and its journal.
 fn drive(run: &mut Run, mut reply: impl FnMut(&Job) -> Reply) -> (Arc<Outcome>, Vec<Entry>) {
     let mut journal = vec![run.start_entry()];
     loop {

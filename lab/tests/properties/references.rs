@@ -1,4 +1,4 @@
-//! Holes: filled exactly, or a failure of kind `Reference`. Nothing else, whatever the arguments, replies and pointers are.
+//! Holes: filled exactly, or a failure of kind `Reference`. Nothing else, for any arguments, replies and pointers.
 
 use graph::{Ask, Effect, FailureKind, Hole, Reply, Request};
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn any_hole() -> impl Strategy<Value = Hole> {
     (at, within, any_pointer()).prop_map(|(at, within, part)| Hole { at, within, from: 0, part })
 }
 
-/// What filling means, said in the plainest way: all whole values, then texts from the end.
+/// A reference implementation of filling: all whole values, then texts from the end.
 fn filled(arguments: &Value, reply: &Value, holes: &[Hole]) -> Option<(String, Value)> {
     let mut body = json!({ "tool": "t", "arguments": arguments });
     let mut ordered = holes.to_vec();
@@ -49,7 +49,7 @@ proptest! {
         check(arguments, &reply, holes);
     }
 
-    /// Most random holes miss; these are made to fit.
+    /// Most random holes do not match; these are made to fit.
     #[test]
     fn holes_that_fit_are_filled(text in any_text(), words in any_text(), cuts in (0_usize..20, 0_usize..20)) {
         let near = |at: usize| (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap();
@@ -61,7 +61,7 @@ proptest! {
     }
 }
 
-/// Asks an effect and another with holes into its reply; the second echoes what it was asked.
+/// Requests an effect and another with holes into its reply; the second echoes its arguments.
 fn check(arguments: Value, reply: &Value, holes: Vec<Hole>) -> Option<Value> {
     let mut ask = Ask::one(graph::tool("first", json!({})));
     let mut second = Request::from(graph::tool("t", arguments.clone()));

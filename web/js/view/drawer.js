@@ -5,12 +5,11 @@ import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { Icon } from "./icons.js";
-import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useEffect, useRef } from "preact/hooks";
 
-const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect] };
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task] };
 
 export function Drawer() {
   const content = useCell(drawer);

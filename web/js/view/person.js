@@ -6,7 +6,6 @@ import { answer } from "../data/runs.js";
 import { proposal } from "../model/plan.js";
 import { titled } from "../model/text.js";
 import { Icon } from "./icons.js";
-import { Paused } from "./paused.js";
 import { PlanEditor } from "./plan.js";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -41,11 +40,10 @@ export function Asking({ open, family, done }) {
 }
 
 /// What the engine itself asks is known by the one word it wants to hear.
-const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?", continue: "Paused at a breakpoint" })[onlyField(schema)[0]] ?? "A question for you";
+const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?" })[onlyField(schema)[0]] ?? "A question for you";
 
 function formFor(schema) {
   const [name, field] = onlyField(schema);
-  if (name === "continue") return Paused;
   if (field?.type === "boolean") return YesNo;
   if (field?.enum) return Choice;
   return name || !schema ? Words : Json;

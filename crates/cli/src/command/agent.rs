@@ -14,9 +14,9 @@ use service::wiring;
 use crate::exit::{Exit, Result, ServiceError};
 use crate::listen_args::ListenArgs;
 
-/// Serve one agent of the team as a process of its own, as LangServe serves a graph
+/// Serve one agent of the team as a separate process, with LangServe's API
 ///
-/// It keeps its runs in a database of its own and goes on with them after a crash.
+/// It has its own database and resumes its runs after a crash.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton agent researcher                        listens on 127.0.0.1:8001
@@ -36,7 +36,7 @@ pub(crate) struct Agent {
     model_options: ModelOptions,
 }
 
-/// What is under way when it is told to stop may finish within this time; the rest goes on at the next start.
+/// Time for running requests to finish on shutdown; the rest is resumed at the next start.
 const GRACE: Duration = Duration::from_secs(5);
 
 impl Agent {

@@ -11,12 +11,12 @@ use crate::follow::{self, OnInterrupt};
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(AFTER_HELP))]
 pub(crate) struct Ask {
-    /// The question; `-` reads it from stdin. For the flow team: topics with `;` between them
+    /// The question; `-` reads it from stdin. For the flow team: topics separated by `;`
     #[arg(required = true, num_args = 1.., value_name = "QUESTION")]
     question: Vec<String>,
     #[command(flatten)]
     options: AskOptions,
-    /// Print one JSON object a line: the events, then how it ended
+    /// Print one JSON object per line: the events, then the result
     #[arg(long)]
     json: bool,
 }
@@ -64,5 +64,5 @@ pub(super) fn words(given: &[String], missing: &str) -> Result<String> {
     }
 }
 
-/// The limit of a run's input is the graph's; this one only keeps a wrong file from filling the memory.
+/// The graph limits the input of a run; this only keeps a wrong file from filling the memory.
 const QUESTION_BYTES_MAX: u64 = 8 << 20;

@@ -8,7 +8,7 @@ use service::audited;
 use service::global_args::GlobalArgs;
 use terminal::{BOLD, DIM, now_ms, one_line, paint};
 
-/// Look at the audit log, and check that nobody changed it
+/// Show the audit log, and verify that it was not changed
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
   baton audit show --since 7d
@@ -20,19 +20,19 @@ Recorded are sign-ins, tokens, answers to questions about tool calls, permission
 change something, deletions, exports and backups. Arguments are never in it, only their SHA-256. What cannot be recorded is not done.
 [audit] in the configuration sets its size: file_bytes_max (8388608) and files_max (64); the oldest file is removed when there are more.")]
 pub(crate) enum Audit {
-    /// Print the log, the oldest line first
+    /// Print the log, oldest line first
     Show {
-        /// Only what this user did
+        /// Only actions of this user
         #[arg(long)]
         user: Option<String>,
-        /// Only what was since: 30m, 12h, 7d, or a day such as 2026-11-16
+        /// Only entries since: 30m, 12h, 7d, or a day such as 2026-11-16
         #[arg(long, value_parser = since, value_name = "TIME")]
         since: Option<Since>,
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Check every line and the chain of their hashes; exits with 1 and names the first line that is broken
+    /// Check every line and the hash chain; exits with 1 and names the first broken line
     Verify {
         /// A last line that was reported earlier, as NUMBER:HASH
         #[arg(long, value_parser = head, value_name = "NUMBER:HASH")]
@@ -110,7 +110,7 @@ fn verify(globals: &GlobalArgs, kept: Option<&Head>, as_json: bool) -> Result<Ex
     if let Some(kept) = kept {
         let why = match verified.has_kept {
             Some(true) => None,
-            Some(false) => Some(format!("line {} has another hash than the one that was kept; the log was written anew", kept.seq)),
+            Some(false) => Some(format!("line {} has a different hash than the one given; the log was rewritten", kept.seq)),
             None if kept.seq < verified.first => Some(format!("line {} was removed with the oldest files", kept.seq)),
             None => Some(format!("line {} is missing: the end of the log was cut off", kept.seq)),
         };
@@ -160,7 +160,7 @@ fn since(text: &str) -> std::result::Result<Since, String> {
     }
 }
 
-/// Of the Gregorian calendar, with years that begin in March so that the leap day is their last.
+/// Gregorian calendar, with years that begin in March so that the leap day is their last.
 fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

@@ -13,7 +13,7 @@ use service::{audited, private};
 use terminal::remark;
 use terminal::{bytes, now_ms};
 
-/// Write everything into one file, while a server may run
+/// Write all data into one file; a server may be running
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton backup baton-2026-11-16.tar
@@ -23,14 +23,14 @@ In it are the database (conversations, journals, memory, permissions, digests of
 imported servers, the switches of tools, the audit log, and a list of the SHA-256 of all of them. Not in it: the configuration, indexes and models, which
 are caches, and tokens of running servers. The file is for this account only; it is not encrypted.")]
 pub(crate) struct Backup {
-    /// The file; one that exists is not written over
+    /// The file to write; an existing file is not overwritten
     file: PathBuf,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
-/// Put back what `baton backup` wrote, once all of it was checked
+/// Restore a backup made by `baton backup`, after verifying all of it
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton restore baton-2026-11-16.tar
@@ -41,7 +41,7 @@ go on when a server is started; what they did outside since then, they may do ag
 pub(crate) struct Restore {
     /// The file that `baton backup` wrote
     file: PathBuf,
-    /// Also where there is data already: it is moved to a folder `replaced-…` beside it
+    /// Replace existing data; it is moved to a folder `replaced-…` beside it
     #[arg(long)]
     force: bool,
     /// Print JSON
@@ -61,7 +61,7 @@ impl Backup {
         let copies = tempfile::Builder::new().prefix(".baton-backup-").tempdir_in(beside)?;
         add_database(&mut archive, &home.database, Path::new(DATABASE), copies.path())?;
         for name in KEPT {
-            // Nobody adds half a line to the log meanwhile.
+            // Prevents a partly written log line in the backup.
             let _lock = (name == audited::FOLDER).then(|| locked(&home.folder.join(name))).transpose()?.flatten();
             for path in files_below(&home.folder, name)? {
                 let from = home.folder.join(&path);
@@ -90,7 +90,7 @@ enum Kind {
     LeftOut,
 }
 
-/// Agents have databases of their own, and lock and token files beside them.
+/// Agents have their own databases, with lock and token files beside them.
 fn kind(path: &Path) -> Kind {
     let is_agents = path.starts_with("agents");
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -104,7 +104,7 @@ fn kind(path: &Path) -> Kind {
     }
 }
 
-/// As it is at one moment, however much is being written.
+/// A consistent snapshot, regardless of concurrent writes.
 fn add_database(archive: &mut Writer, from: &Path, path: &Path, copies: &Path) -> Result<()> {
     let copy = copies.join("copy.db");
     store::copy_database(from, &copy)?;
@@ -132,10 +132,10 @@ impl Restore {
             return Err(ServiceError::Usage(why));
         }
         home.must_be_unused()?;
-        // Looking at a database may tidy away the files beside it.
+        // Opening a database may remove the files beside it.
         let existing = home.existing();
         private::make_folder(&home.folder)?;
-        // In the same file system, so that everything can be moved in its place.
+        // On the same file system, so that everything can be renamed into place.
         let unpacked = tempfile::Builder::new().prefix(".restore-").tempdir_in(&home.folder)?;
         let manifest =
             archive::unpack(&self.file, unpacked.path(), &|path| path == Path::new(DATABASE) || KEPT.iter().any(|name| path.starts_with(name)))?;
@@ -191,7 +191,7 @@ fn move_aside(home: &DataHome, existing: &[PathBuf]) -> Result<Option<PathBuf>> 
     Ok(Some(aside))
 }
 
-/// The database last: without it there is nothing to start a server with.
+/// The database last: without it no server can start.
 fn put_in_place(home: &DataHome, unpacked: &Path) -> Result<()> {
     let all = KEPT.iter().map(|name| (unpacked.join(name), home.folder.join(name))).chain([(unpacked.join(DATABASE), home.database.clone())]);
     for (from, to) in all.filter(|(from, _)| from.exists()) {

@@ -5,7 +5,7 @@ use clap_complete::Shell;
 
 use crate::exit::{Exit, Result};
 
-/// Print what a shell needs to complete baton's commands and options
+/// Print a shell completion script
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Completions {
@@ -20,7 +20,7 @@ Examples:
 
 impl Completions {
     pub(crate) fn run(self) -> Result<Exit> {
-        // In memory first: the generator takes a reader that went away for a bug.
+        // Generated in memory first: the generator panics if the reader closes the pipe.
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Baton::command(), "baton", &mut script);
         std::io::stdout().write_all(&script)?;

@@ -15,10 +15,10 @@ use terminal::{BOLD, DIM, GREEN, RED, YELLOW, paint};
 
 use crate::exit::{Exit, Result};
 
-/// Say which model would think and why, how every other way stands, and what to do about each that fails
+/// Show which model would be used and why, the state of the others, and how to fix each one that fails
 #[derive(clap::Args)]
 pub(crate) struct Doctor {
-    /// As for `ask`: what if this model were named?
+    /// As for `ask`: check this model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
     /// Print one JSON object
@@ -60,7 +60,7 @@ impl Doctor {
             threads::VARIABLE
         )?;
         writeln!(out, "{} {} run on this processor", paint(DIM, format!("{:14}", "kernels")), kernels.join(", "))?;
-        // The trouble itself is told like every other.
+        // The error itself is printed like any other.
         choice.map(|_| Exit::Well)
     }
 }
@@ -83,7 +83,7 @@ fn ways(out: &mut impl std::io::Write, choice: &Choice) -> Result<()> {
     Ok(())
 }
 
-/// The registry and the agents in other processes that would be used, in words.
+/// Descriptions of the registry and the external agents that would be used.
 async fn elsewhere(config: &Config) -> Result<(String, String)> {
     let registry = match Servers::of_environment().registry(config).await? {
         Some(source) if source.is_trusted => format!("{} (trusted)", source.url),

@@ -25,7 +25,7 @@ pub(crate) struct Flows {
     /// List internal flows too: parts of other flows, agents of the team, and samples
     #[arg(long, conflicts_with_all = ["name", "json"])]
     all: bool,
-    /// Draw it for Mermaid, as Markdown pages show it
+    /// Draw it as Mermaid
     #[arg(long, requires = "name", conflicts_with = "json")]
     mermaid: bool,
     /// Print JSON
@@ -38,7 +38,7 @@ enum Command {
     Show(Show),
 }
 
-/// Show what a flow is for, its graph, and its settings with types, defaults and bounds
+/// Show a flow's purpose, its graph, and its settings with types, defaults and bounds
 #[derive(clap::Args)]
 struct Show {
     name: String,
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// The whole of a new flow: it repeats the question.
+    /// A complete minimal flow: it repeats the question.
     const ECHO: Descriptor = Descriptor {
         title: "Echo",
         description: "Repeats the question",
@@ -179,7 +179,7 @@ mod tests {
         assert!(run_request::check_can_approve("echo", &globals.flows).is_err());
     }
 
-    /// What the command prints: the list, or one flow.
+    /// The command's output: the list, or one flow.
     fn printed(globals: &GlobalArgs, name: Option<&str>) -> String {
         let mut out = Vec::new();
         let command = name.map(|name| Command::Show(Show { name: name.to_owned(), json: false }));

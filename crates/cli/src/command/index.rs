@@ -10,7 +10,7 @@ use terminal::{BOLD, DIM, YELLOW, paint};
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// How many files left out are named.
+/// Maximum number of skipped files that are named.
 const SKIPPED_SHOWN: usize = 10;
 
 /// Make a folder searchable: Markdown, text, HTML, PDF, DOCX and source code
@@ -20,10 +20,10 @@ const SKIPPED_SHOWN: usize = 10;
 pub(crate) struct Index {
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Fill in the vectors too, however long it takes
+    /// Also compute the vectors, however long it takes
     #[arg(long)]
     wait: bool,
-    /// Full text and links alone
+    /// Only full text and links
     #[arg(long, conflicts_with = "wait")]
     no_vectors: bool,
     /// Print JSON
@@ -110,7 +110,7 @@ fn trouble(error: &Error) -> ServiceError {
     }
 }
 
-/// One line on a terminal that is written over and over; elsewhere nothing.
+/// One line that is overwritten on a terminal; nothing otherwise.
 struct Line {
     is_shown: bool,
     last: Option<Instant>,
@@ -135,7 +135,7 @@ impl Line {
     fn say(&mut self, text: &str) {
         if self.is_shown {
             let text: String = text.chars().take(100).collect();
-            // What is shown on the way is not worth failing for.
+            // Progress output may fail without consequence.
             let _ = write!(anstream::stderr(), "\r\x1b[2K{text}");
             self.last = Some(Instant::now());
         }

@@ -1,4 +1,4 @@
-//! `baton mcp`: a built-in tool server standing alone, or the list of them.
+//! `baton mcp`: runs a built-in tool server on its own, or lists them.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,7 @@ use tools::Settings;
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// The only built-in server that a model writes for.
+/// The only built-in server that uses a model.
 const SUMMARY: &str = "summary";
 /// Not a tool server: the flows themselves, for MCP hosts.
 const FLOWS: &str = "flows";
@@ -27,30 +27,30 @@ const FLOWS: &str = "flows";
 /// Serve one of the built-in tool servers over MCP, or the flows (`baton mcp flows`), or list the servers
 #[derive(Args)]
 pub(crate) struct Mcp {
-    /// Which one, or `flows` for every flow as a tool over standard input and output; without a name they are listed
+    /// The server, or `flows` for every flow as a tool over standard input and output; without a name the servers are listed
     name: Option<String>,
-    /// Listen on this port of 127.0.0.1 (0: any that is free); each server has one of its own
+    /// Listen on this port of 127.0.0.1 (0: any free port); each server has its own default
     #[arg(long, value_name = "N", conflicts_with = "stdio", requires = "name")]
     port: Option<u16>,
-    /// Speak over standard input and output instead of HTTP
+    /// Use standard input and output instead of HTTP
     #[arg(long, requires = "name")]
     stdio: bool,
-    /// The folder that `files` and `code` work in, `document` writes to and `mail` has its outbox in
+    /// The working folder of `files` and `code`, the output folder of `document`, and the outbox of `mail`
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// A folder that `docs` searches; may be given several times
+    /// A folder that `docs` searches; may be repeated
     #[arg(long, value_name = "DIR")]
     docs: Vec<PathBuf>,
     /// A host that `fetch` may reach although its address is private, such as `wiki.corp` or `10.0.0.7:8080`
     #[arg(long, value_name = "HOST")]
     allow_host: Vec<String>,
-    /// Which model writes for `summary`, as for `baton ask` [default: what `baton doctor` says]
+    /// The model used by `summary`, as for `baton ask` [default: see `baton doctor`]
     #[arg(long, value_name = "MODEL", requires = "name")]
     model: Option<String>,
-    /// Never fetch the embedded model's weights by itself
+    /// Never download the embedded model's weights automatically
     #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
     no_pull: bool,
-    /// List as one JSON object a line
+    /// List as one JSON object per line
     #[arg(long, conflicts_with = "name")]
     json: bool,
 }
@@ -114,7 +114,7 @@ impl Mcp {
                     return tools::serve::stdio(builtin).await;
                 }
                 let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port.unwrap_or(kind.port)));
-                // Loopback is open to every account of the machine; these tools are for this one, or for whoever has the token.
+                // Every account of the machine can reach loopback; these tools are for this account, or for holders of the token.
                 let guard = Guard::new(config::env("BATON_TOKEN").as_deref());
                 let listener = guard.bind(address).await.map_err(|error| error.to_string())?;
                 let address = listener.local_addr().map_err(|error| error.to_string())?;

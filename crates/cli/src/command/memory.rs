@@ -11,19 +11,19 @@ use terminal::{BOLD, DIM, Table, age, now_ms, one_line, paint, tail};
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// Look at what is remembered from one run to the next, forget it, say what you like
+/// Show and delete remembered notes, and set preferences
 #[derive(clap::Subcommand)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) enum Memory {
-    /// List what is remembered, newest first, and what you said you like
+    /// List remembered notes, newest first, and your preferences
     List {
         #[arg(long, default_value_t = 50)]
         limit: usize,
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Forget one note by its number, or all of them
+    /// Delete one note by its number, or all of them
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Forget {
         /// Its number in `baton memory list`
@@ -32,7 +32,7 @@ pub(crate) enum Memory {
         #[arg(long, group = "which")]
         all: bool,
     },
-    /// Say what you like where no rule and no word of yours decides; without a choice it is taken back
+    /// Set a preference, used where the request does not decide; without a choice it is removed
     Prefer {
         /// way or strict
         name: String,
@@ -70,11 +70,11 @@ impl Memory {
                 }
                 Memory::Prefer { name, choice } => {
                     let (preference, value) = checked(&name, choice.as_deref())?;
-                    // The first thing that somebody does may be to say what they like.
+                    // Setting a preference may be a user's first command.
                     globals.open_or_make().await?.prefer(&user, preference.name, value).await?;
                     said(&match choice {
                         Some(choice) => format!("{name} is {choice} from now on"),
-                        None => format!("{name} is as if you had said nothing"),
+                        None => format!("{name} is no longer set"),
                     })
                 }
             }
@@ -122,7 +122,7 @@ async fn list(store: &dyn Store, user: UserId, limit: usize, as_json: bool) -> R
     Ok(Exit::Well)
 }
 
-/// A note's key is its flow's own; what people know it by is what they had asked.
+/// A note's key is internal to its flow, so the question it came from is shown.
 async fn cells(store: &dyn Store, note: &NoteRow) -> Result<[String; 6]> {
     let asked = store.run(&note.run).await?.map_or_else(String::new, |run| one_line(&run.title, 60));
     Ok([note.note.to_string(), note.flow.clone(), note.kind.clone(), age(note.created_ms, now_ms()), tail(&note.run).to_owned(), asked])

@@ -1,4 +1,4 @@
-//! The commands. Each is a file with its arguments and what it does; this list names them all.
+//! The commands, one file each; this list names them all.
 
 mod agent;
 mod ask;

@@ -15,7 +15,7 @@ use terminal::remark;
 use crate::exit::{Exit, Result, ServiceError};
 use crate::listen_args::ListenArgs;
 
-/// Offer the tools of all servers in one place, over HTTP and as one MCP server
+/// Serve the tools of all servers in one place, over HTTP and as one MCP server
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton registry --mcp mcp.json
@@ -29,7 +29,7 @@ pub(crate) struct Registry {
     port: u16,
     #[command(flatten)]
     listening: ListenArgs,
-    /// Add the servers of an official-style registry, or of a file of its list, and end; nothing of it is started
+    /// Import the servers of an official-style registry, or of a file with its list, and exit; none of them is started
     #[arg(long, value_name = "FILE|URL")]
     import: Option<String>,
 }
@@ -81,7 +81,7 @@ impl Registry {
             true => writeln!(out, "{}", json!({"listening": address.to_string(), "servers": tools.health().len()}))?,
             false => writeln!(out, "the registry of {} servers listens on {url}, MCP at {url}/mcp", tools.health().len())?,
         }
-        // Begins to connect, so that the first who asks does not wait.
+        // Connects in the background, so that the first request does not wait.
         let warming = tokio::spawn({
             let tools = tools.clone();
             async move { tools.list().await }

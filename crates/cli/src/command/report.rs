@@ -35,7 +35,7 @@ pub(crate) struct Report {
     estimate: bool,
     #[command(flatten)]
     options: AskOptions,
-    /// Print one JSON object a line: the events, then how it ended
+    /// Print one JSON object per line: the events, then the result
     #[arg(long)]
     json: bool,
 }

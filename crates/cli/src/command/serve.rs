@@ -1,4 +1,4 @@
-//! `baton serve`: the API and the page over an engine that goes on with whatever an earlier server left.
+//! `baton serve`: the API and the page over an engine that resumes the runs of an earlier server.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -14,7 +14,7 @@ use crate::exit::{self, Exit, Result};
 use crate::follow::Interrupts;
 use crate::listen_args::ListenArgs;
 
-/// Serve the page and the API: ask, watch, approve, branch and come back in a browser
+/// Serve the page and the API: ask, watch, approve and fork runs in a browser
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(&after_help()))]
 pub(crate) struct Serve {
@@ -79,7 +79,7 @@ impl Serve {
             }
             false => {
                 writeln!(out, "baton listens on {url}")?;
-                // A log is read by others than a terminal.
+                // The link has a token, so it is printed to a terminal only.
                 if let Some(start) = start_token.as_ref().filter(|_| std::io::stdout().is_terminal()) {
                     writeln!(out, "{}", paint(DIM, format!("from another account or through a proxy: {}", start.link(address))))?;
                 }

@@ -14,7 +14,7 @@ use terminal::{BOLD, Table, age, now_ms, paint};
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// Say who may use the server: each token belongs to a user, who sees their own threads and nobody else's
+/// Manage access tokens of the server: each belongs to a user, who sees only their own threads
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
   baton tokens add ada            prints a token, once; give it to Ada
@@ -27,49 +27,49 @@ use crate::exit::{Exit, Result, ServiceError};
 As soon as there is a token, `baton serve` lets in nobody without one. Those it had before, on this machine alone, are the user `local`;
 `baton tokens add local` makes a token that opens them.")]
 pub(crate) enum Tokens {
-    /// Make a token for a user and print it; it is not kept, only its hash is
+    /// Create a token for a user and print it; only its hash is stored
     Add {
         user: String,
-        /// It works for so many days [default: until it is removed]
+        /// Days until it expires [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: Option<u32>,
-        /// What it lets one do: all that the user may, or only read
+        /// What it allows: everything the user may do, or only reading
         #[arg(long, value_enum, default_value_t)]
         scope: TokenScope,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Make a new token for the user of another one, which goes on working for some hours
+    /// Create a new token for the user of another one, which expires after some hours
     Rotate {
         /// Its number in `baton tokens list`
         token: u64,
-        /// How long the old one still works
+        /// Hours until the old one expires
         #[arg(long, value_name = "N", default_value_t = 24, value_parser = clap::value_parser!(u32).range(0..=8_760))]
         hours: u32,
-        /// The new one works for so many days [default: until it is removed]
+        /// Days until the new one expires [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: Option<u32>,
-        /// What the new one lets one do; the scope of the old one is not known here
+        /// What the new one allows; the scope of the old one is not known here
         #[arg(long, value_enum, default_value_t)]
         scope: TokenScope,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// List the tokens there are
+    /// List all tokens
     List {
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Print the link and the token file of servers of yours that run now
+    /// Print the link and the token file of your running servers
     Link {
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Take a token back
+    /// Revoke a token
     Remove {
         /// Its number in `baton tokens list`
         token: u64,
@@ -99,7 +99,7 @@ impl Tokens {
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
                     let Made { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
-                    // One that ends sooner is not prolonged.
+                    // An earlier expiry is kept.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
                     audited::record(globals, What::TokenRemoved, |event| event.detail(format!("{old}, replaced by {number}, in {hours} hours")))?;
                     match json {
@@ -171,7 +171,7 @@ struct Made {
 
 const HOUR_MS: i64 = 3_600_000;
 
-/// Makes a token; only its digest is kept.
+/// Creates a token; only its digest is stored.
 async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,

@@ -18,7 +18,7 @@ use terminal::{BOLD, DIM, paint};
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// List, look at, call and find tools
+/// List, show, call and search tools
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
   baton tools list --mcp mcp.json
@@ -28,15 +28,15 @@ use crate::exit::{Exit, Result, ServiceError};
   baton tools disable notes.delete
   baton tools permissions                 what may be called without asking; `revoke notes.add` takes it back")]
 pub(crate) enum Tools {
-    /// All tools of all servers
+    /// List all tools of all servers
     List {
         #[command(flatten)]
         servers: Servers,
-        /// Print JSON, one tool a line
+        /// Print JSON, one tool per line
         #[arg(long)]
         json: bool,
     },
-    /// One tool with its parameters
+    /// Show one tool with its parameters
     Show {
         name: String,
         #[command(flatten)]
@@ -44,7 +44,7 @@ pub(crate) enum Tools {
         #[arg(long)]
         json: bool,
     },
-    /// Call a tool and print what it says
+    /// Call a tool and print its result
     Call {
         name: String,
         /// Its arguments, as JSON
@@ -52,14 +52,14 @@ pub(crate) enum Tools {
         arguments: String,
         #[command(flatten)]
         servers: Servers,
-        /// Seconds to wait at most
+        /// Timeout in seconds
         #[arg(long, default_value_t = 60, value_name = "SECONDS")]
         deadline: u64,
         /// Print the whole result as JSON
         #[arg(long)]
         json: bool,
     },
-    /// The tools that fit a question best
+    /// Find the tools that fit a question best
     Search {
         query: String,
         #[arg(long, default_value_t = 10)]
@@ -69,22 +69,22 @@ pub(crate) enum Tools {
         #[arg(long)]
         json: bool,
     },
-    /// Switch a tool or a whole server on, for good
+    /// Enable a tool or a whole server permanently
     Enable {
         name: String,
-        /// For an imported server: a variable of the environment that it may have; may be given several times
+        /// For an imported server: an environment variable that it may read; may be repeated
         #[arg(long = "variable", value_name = "NAME")]
         variables: Vec<String>,
         #[command(flatten)]
         servers: Servers,
     },
-    /// Switch a tool or a whole server off, for good
+    /// Disable a tool or a whole server permanently
     Disable {
         name: String,
         #[command(flatten)]
         servers: Servers,
     },
-    /// Which tools you allowed for good, and take it back
+    /// List and revoke permanent permissions of tools
     Permissions(permissions::Permissions),
 }
 
@@ -105,7 +105,7 @@ impl Tools {
             hub.meet_registry().await;
             self.record(globals)?;
             let done = self.work(&hub).await;
-            // What a stranger's list makes this program start is shown to whoever turned it on.
+            // A command line from an imported list is shown when its server is enabled.
             if let (Ok(_), Tools::Enable { name, .. }) = (&done, &self)
                 && hub::is_imported(globals, name)?
                 && let Some(how) = hub.reached_by(name)
@@ -117,7 +117,7 @@ impl Tools {
         })
     }
 
-    /// What changes something is in the audit log before it is done.
+    /// A change is recorded in the audit log before it is made.
     fn record(&self, globals: &GlobalArgs) -> Result<()> {
         match self {
             Tools::Call { name, arguments, .. } => {
@@ -166,7 +166,7 @@ impl Tools {
             Tools::Call { name, arguments, deadline, json, .. } => {
                 let arguments: Value =
                     serde_json::from_str(arguments).map_err(|error| ServiceError::Usage(format!("the arguments are not valid JSON: {error}")))?;
-                // Progress is for the person who waits.
+                // Progress is shown to a waiting user.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };
                 let found = hub.call(name, &arguments, &options).await.map_err(trouble)?;
@@ -175,7 +175,7 @@ impl Tools {
                     false => writeln!(out, "{}", found.text)?,
                 }
             }
-            // It needs no hub, and was done before one was made.
+            // Needs no hub and was handled before.
             Tools::Permissions(_) => {}
             Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
@@ -198,12 +198,12 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
     Ok(writeln!(out, "{}{off}  {}", paint(BOLD, &tool.name), paint(DIM, first))?)
 }
 
-/// A list that is shorter than it should be says so.
+/// Warns if the list is incomplete.
 fn complain(hub: &Hub) {
     for health in hub.health() {
-        // Of the registry the hub has said so.
+        // The hub has already reported the registry.
         if let (true, ServerStatus::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.status) {
-            // Nowhere is left to complain to.
+            // stderr is the last place to report to.
             let _ = writeln!(anstream::stderr(), "{}", paint(DIM, format!("{} is down: {why}", health.server)));
         }
     }

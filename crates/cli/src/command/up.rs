@@ -1,4 +1,5 @@
-//! `baton up`: the team on one machine. Each part is this program again, with one log for all; a part that dies is started again, and all stop together.
+//! `baton up`: the team on one machine. Each part is a process of this program, all write to one log; a part that exits is restarted, and
+//! all stop together.
 
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -20,9 +21,9 @@ use tokio::sync::watch;
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// Start the whole team on this machine: the agents, each a process, the registry of tools, and the page
+/// Start the whole team on this machine: the agents, each a process, the tool registry, and the page
 ///
-/// Ports are the configuration's ([team]); everything is on loopback. Ctrl-C stops all of it.
+/// Ports are set in the configuration ([team]); everything listens on loopback. Ctrl-C stops all of it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton up
@@ -46,7 +47,7 @@ struct Part {
     name: String,
     port: u16,
     arguments: Vec<String>,
-    /// Where the agents are, for who asks them.
+    /// The addresses of the agents, for the processes that call them.
     environment: Vec<(String, String)>,
 }
 
@@ -104,7 +105,7 @@ impl Up {
         Ok(parts)
     }
 
-    /// The options of every agent.
+    /// The options passed to every agent.
     fn passed_on(&self, globals: &GlobalArgs) -> Result<Vec<String>> {
         let mut arguments = Vec::new();
         if let Some(path) = &globals.config {
@@ -123,7 +124,7 @@ impl Up {
     }
 }
 
-/// The variable that says where an agent is.
+/// The environment variable with an agent's address.
 fn address_of(agent: &str) -> String {
     format!("{}_SERVICE_URL", agent.to_uppercase())
 }
@@ -136,7 +137,7 @@ fn text(path: &Path) -> Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(|| ServiceError::Usage(format!("the path {} is no text", path.display())))
 }
 
-/// Says which ports are taken, before anything is started.
+/// Reports occupied ports before anything is started.
 fn free(parts: &[Part]) -> Result<()> {
     for (index, part) in parts.iter().enumerate() {
         if let Some(other) = parts[..index].iter().find(|other| other.port == part.port) {
@@ -170,18 +171,18 @@ async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
     let mut all = Keepers(keepers);
     let exit = tokio::select! {
         exit = super::registry::stopped() => Ok(exit),
-        // A part that cannot be started at all ends the others too.
+        // A part that cannot be started at all stops the others too.
         end = all.first() => end,
     };
     log.say("up", "stopping");
-    // Nobody listening means that all are gone.
+    // No receiver means that all processes have exited.
     let _ = stop.send(true);
     all.rest().await;
     log.say("up", "all stopped");
     exit
 }
 
-/// Starts a part again and again, until it is told to stop. The error says why it cannot be started.
+/// Restarts a part until it is told to stop. The error tells why it cannot be started.
 async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Receiver<bool>) -> Result<Exit> {
     let mut pause = PAUSE_MIN;
     loop {
@@ -204,7 +205,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
                 return Ok(Exit::Well);
             }
         };
-        // What was wrongly set up does not get better by itself.
+        // A configuration error does not resolve itself.
         if ended.code() == Some(2) && begun.elapsed() < LIFE_LONG {
             return Err(ServiceError::Usage(format!("the {} cannot be started as it is configured; its last words are above", part.name)));
         }
@@ -220,7 +221,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
     }
 }
 
-/// Asks it to stop, and does not wait for ever.
+/// Asks it to stop, then kills it after a timeout.
 async fn end(name: &str, child: &mut Child, log: &Log) {
     if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()) {
         let asked = nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM);
@@ -239,7 +240,7 @@ type Keeper = tokio::task::JoinHandle<Result<Exit>>;
 struct Keepers(Vec<Keeper>);
 
 impl Keepers {
-    /// The first that ends. None does, unless it cannot be started.
+    /// The first that ends; normally none does, unless it cannot be started.
     async fn first(&mut self) -> Result<Exit> {
         let (ended, index) = std::future::poll_fn(|context| {
             for (index, keeper) in self.0.iter_mut().enumerate() {
@@ -256,7 +257,7 @@ impl Keepers {
 
     async fn rest(self) {
         for keeper in self.0 {
-            // Each has said in the log what there was to say.
+            // Each has logged its own errors.
             let _ = keeper.await;
         }
     }
@@ -279,7 +280,7 @@ impl Log {
     fn say(&self, who: &str, line: &str) {
         let line = evidence::visible(line);
         let style = if who == "up" { BOLD } else { DIM };
-        // A log that cannot be written any more must not stop the team.
+        // A log that cannot be written must not stop the team.
         let _ = writeln!(anstream::stdout(), "{} {line}", paint(style, format!("{who:>10}")));
         let mut file = self.file.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let _ = writeln!(file, "{who:>10} {line}");

@@ -65,12 +65,12 @@ impl Worker {
                 true => json!({ "listening": address.to_string(), "registered": advertised }).to_string(),
                 false => format!("baton works at {advertised}"),
             };
-            // A closed standard output is no reason not to work.
+            // A closed standard output must not stop the worker.
             let _ = writeln!(anstream::stdout(), "{line}");
         };
         let mut exit = None;
         let stop = async { exit = Some(interrupts.next().await) };
-        restate::work(globals, &mut self.model_options, options, is_json, ready, stop).await?;
+        Box::pin(restate::work(globals, &mut self.model_options, options, is_json, ready, stop)).await?;
         Ok(exit.unwrap_or(Exit::Well))
     }
 }

@@ -1,12 +1,12 @@
-//! Markdown for a terminal: wrapped to its width, with bold, lists, tables, code, quotes and links.
+//! Renders Markdown for a terminal: wrapped to its width, with bold, lists, tables, code, quotes and links.
 //!
 //! ```text
 //! render(markdown, width, &marks) -> String     lines without a newline at the end; styles are for `anstream`, which removes them where there are no colours
 //! terminal_width() -> usize
 //! ```
 //!
-//! Marks are ranges of the Markdown source that have a colour of their own, such as a sentence that no source supports. What others wrote may not move the
-//! cursor: control characters are removed.
+//! Marks are ranges of the Markdown source with their own colour, such as an unsupported sentence. Control characters are removed, so that
+//! untrusted text cannot move the cursor.
 
 mod table;
 mod wrap;
@@ -20,7 +20,7 @@ use table::Table;
 use terminal::{BOLD, CYAN, DIM};
 use wrap::Piece;
 
-/// A range of the source, in bytes, and the style that its text has beside that of its Markdown.
+/// A byte range of the source, and a style in addition to that of its Markdown.
 pub(crate) type Mark = (Range<usize>, Style);
 
 const WIDTH_DEFAULT: usize = 80;
@@ -47,12 +47,12 @@ struct Writer<'m> {
     width: usize,
     marks: &'m [Mark],
     lines: Vec<String>,
-    /// What stands before the lines of the blocks that are open, outermost first.
+    /// Line prefixes of the open blocks, outermost first.
     prefixes: Vec<Prefix>,
-    /// The text of the block that is open.
+    /// The text of the open block.
     pieces: Vec<Piece>,
     styles: Vec<Style>,
-    /// The next number of each open list; none where it has bullets.
+    /// The next number of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,
     code: Option<String>,
     table: Option<Table>,
@@ -184,7 +184,7 @@ impl<'m> Writer<'m> {
             }
             TagEnd::Item => {
                 self.flush();
-                // An item without any text still has its mark.
+                // An item without text still has its marker.
                 if self.prefixes.last().is_some_and(|prefix| prefix.first.is_some()) {
                     self.line("");
                 }
@@ -236,7 +236,7 @@ impl<'m> Writer<'m> {
         }
     }
 
-    /// Text of a range of the source, cut where a mark begins or ends.
+    /// Text of a range of the source, split at the boundaries of marks.
     fn text(&mut self, text: &str, range: &Range<usize>, style: Style) {
         let marks: Vec<&Mark> = self.marks.iter().filter(|(marked, _)| marked.start < range.end && range.start < marked.end).collect();
         if self.source.get(range.clone()) != Some(text) {
@@ -256,7 +256,7 @@ impl<'m> Writer<'m> {
         self.push(style, self.source.get(at..range.end).unwrap_or_default());
     }
 
-    /// Columns that the open blocks leave for text.
+    /// Columns left for text by the open blocks.
     fn room(&self) -> usize {
         let used: usize = self.prefixes.iter().map(|prefix| wrap::width(&prefix.rest)).sum();
         self.width.saturating_sub(used).max(WIDTH_MIN / 2)
@@ -276,7 +276,7 @@ impl<'m> Writer<'m> {
         self.lines.push(if text.is_empty() { line.trim_end().to_owned() } else { line });
     }
 
-    /// Ends the block that is open.
+    /// Ends the open block.
     fn flush(&mut self) {
         let pieces = std::mem::take(&mut self.pieces);
         if pieces.iter().all(|piece| piece.text.trim().is_empty()) {
@@ -288,7 +288,7 @@ impl<'m> Writer<'m> {
     }
 }
 
-/// One style over another; where both have a colour, that of the second.
+/// One style over another; of two colours the second is used.
 fn merged(below: Style, above: Style) -> Style {
     let style = below.effects(below.get_effects() | above.get_effects());
     above.get_fg_color().map_or(style, |colour| style.fg_color(Some(colour)))

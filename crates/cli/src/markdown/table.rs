@@ -1,14 +1,14 @@
-//! A table that fits a width: where it is too wide, the widest columns are wrapped.
+//! Lays out a table within a width: the widest columns are wrapped.
 
 use terminal::{DIM, paint};
 
 use super::wrap::{self, Piece};
 
 pub(super) struct Table {
-    /// Whether each column is set to the right.
+    /// Whether each column is right-aligned.
     right: Vec<bool>,
     rows: Vec<Vec<Vec<Piece>>>,
-    /// Rows that belong to the head.
+    /// Number of header rows.
     head: usize,
 }
 
@@ -52,7 +52,7 @@ impl Table {
         lines
     }
 
-    /// As wide as the widest cell; while that is too much, the widest column gives way.
+    /// As wide as the widest cell; while the table is too wide, the widest column shrinks.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let natural = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| wrap::width_of(cell)).max().unwrap_or(0).max(1);
         let mut widths: Vec<usize> = (0..columns).map(natural).collect();

@@ -1,4 +1,4 @@
-//! Styled text cut into lines of a width. Wide characters count as two columns, and a line may break beside each of them.
+//! Splits styled text into lines of a width. Wide characters count as two columns, and a line may break beside each of them.
 
 use anstyle::Style;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
@@ -11,7 +11,7 @@ pub(super) struct Piece {
     pub(super) text: String,
 }
 
-/// Columns of a text; escape sequences take none.
+/// Columns of a text; escape sequences have none.
 pub(super) fn width(text: &str) -> usize {
     anstream::adapter::strip_str(text).to_string().as_str().width()
 }
@@ -65,7 +65,7 @@ pub(super) fn width_of(pieces: &[Piece]) -> usize {
 struct Line {
     pieces: Vec<Piece>,
     width: usize,
-    /// A space is due before the next word.
+    /// A space is pending before the next word.
     space: Option<Style>,
 }
 
@@ -82,7 +82,7 @@ fn put_word(lines: &mut Vec<Line>, word: &mut Vec<Piece>, width_max: usize) {
     for piece in word {
         for letter in piece.text.chars() {
             let columns = letter.width().unwrap_or(0);
-            // A word that is longer than a line is cut.
+            // A word longer than a line is split.
             if lines.last().is_some_and(|line| line.width > 0 && line.width + columns > width_max) {
                 lines.push(Line::default());
             }

@@ -1,4 +1,4 @@
-//! A run's tree on stderr: what is final is printed, on a terminal with what goes on right now drawn below it and taken away again.
+//! A run's tree on stderr: final lines are printed; on a terminal, current activity is drawn below them and erased again.
 
 use std::io::{IsTerminal as _, Write as _};
 
@@ -11,22 +11,22 @@ use crate::log;
 
 pub(crate) struct Live {
     tree: Tree,
-    /// Lines of the tree that were printed for good and are still in it.
+    /// Lines of the tree that were printed and are still in it.
     printed: usize,
-    /// The end of the run was printed. Children may report more after it, which would stand above lines that are printed already.
+    /// The end of the run was printed. Later reports of children would belong above lines that are printed already.
     is_complete: bool,
-    /// Lines that are drawn on the screen now.
+    /// Lines currently drawn.
     drawn: usize,
     is_terminal: bool,
     has_colours: bool,
-    /// Something else is being written on the screen, so nothing is drawn and lines wait.
+    /// Something else is written to the screen, so nothing is drawn and lines are buffered.
     is_held: bool,
     _logs_wait: log::Hold,
 }
 
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 const SPINNER_MS: u128 = 100;
-/// More than this moves the screen about.
+/// More lines would scroll the screen.
 const DRAWN_MAX: usize = 16;
 
 impl Live {
@@ -56,7 +56,7 @@ impl Live {
         self.draw();
     }
 
-    /// Prints what became final, and draws what is open over what was drawn before.
+    /// Prints lines that became final, and redraws the open ones.
     pub(crate) fn draw(&mut self) {
         if self.is_held || self.is_complete {
             return;
@@ -69,7 +69,7 @@ impl Live {
         if !printed.is_empty() {
             let mut text = self.eraser();
             printed.iter().for_each(|line| text.push_str(&format!("{}\n", self.coloured(&line.text))));
-            // A progress view that cannot be shown is no reason to stop the work.
+            // A failure to show progress must not stop the work.
             let _ = std::io::stderr().lock().write_all(text.as_bytes());
             (self.printed, self.drawn) = (last, 0);
         }
@@ -90,12 +90,12 @@ impl Live {
             drawn.push(format!("{} {}", paint(CYAN, spinner), paint(DIM, cost)));
         }
         let mut text = self.eraser();
-        // Without wrapping a line is one row however narrow the terminal is, so that the right number of rows is erased.
+        // Without wrapping each line is one row, so that the right number of rows is erased.
         text.push_str("\x1b[?7l");
         drawn.iter().for_each(|line| text.push_str(&format!("{}\n", self.coloured(line))));
         text.push_str("\x1b[?7h");
         self.drawn = drawn.len();
-        // Not through `anstream`, which would take the moves away with the colours.
+        // Not through `anstream`, which would remove cursor movements with the colours.
         let _ = std::io::stderr().lock().write_all(text.as_bytes());
     }
 
@@ -106,7 +106,7 @@ impl Live {
         }
     }
 
-    /// Leaves the screen to somebody else until `release`.
+    /// Stops drawing until `release`.
     pub(crate) fn hold(&mut self) {
         self.clear();
         self.is_held = true;
@@ -117,7 +117,7 @@ impl Live {
         self.draw();
     }
 
-    /// Whether everything that will be told has been.
+    /// Whether no further events will come.
     pub(crate) fn is_told(&self) -> bool {
         self.tree.is_told()
     }
@@ -149,7 +149,7 @@ mod tests {
 
     use super::*;
 
-    /// A cancelled run ends before its child does: the child's open call is gone by then, and no line is printed twice.
+    /// A cancelled run ends before its child: the child's open call is gone by then, and no line is printed twice.
     #[test]
     fn a_child_that_ends_after_its_parent_changes_nothing_on_the_screen() {
         let mut live = Live::new("parent".into());

@@ -1,4 +1,4 @@
-//! What a run does, for whoever looks: a tree for people ([`tree`]), drawn as it grows ([`live`]), or JSON for programs.
+//! Views of a run: a tree for people ([`tree`]), drawn while it grows ([`live`]), or JSON for programs.
 
 pub(crate) mod live;
 pub(crate) mod notes;
@@ -22,7 +22,7 @@ impl View {
         if as_json { View::Json } else { View::People(Box::new(live::Live::new(run.clone()))) }
     }
 
-    /// Programs are told of one run, by numbers without gaps.
+    /// Programs get the events of one run, numbered without gaps.
     pub(crate) fn watch_scope(&self) -> WatchScope {
         match self {
             View::People(_) => WatchScope::All,
@@ -47,14 +47,14 @@ impl View {
         Ok(())
     }
 
-    /// Time has passed.
+    /// Updates times and spinners.
     pub(crate) fn tick(&mut self) {
         if let View::People(live) = self {
             live.draw();
         }
     }
 
-    /// Takes away what was drawn only for now, before anything else is printed.
+    /// Erases the temporary lines, before anything else is printed.
     pub(crate) fn clear(&mut self) {
         if let View::People(live) = self {
             live.clear();

@@ -1,4 +1,4 @@
-//! What flows note, in words for a person. What has no words of its own here is shown as it is.
+//! Formats notes of flows for people. Unknown notes are shown as JSON.
 
 use serde_json::Value;
 use terminal::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
@@ -9,7 +9,7 @@ use crate::plan::Plan;
 const CHARS_MAX: usize = 90;
 const WHY_CHARS_MAX: usize = 160;
 
-/// The lines a note is worth; none where what is shown anyway says the same.
+/// The lines for a note; none if other output already shows it.
 pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
     let number = |field: &str| value.get(field).and_then(Value::as_u64).unwrap_or(0);
@@ -24,7 +24,7 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
             let why = Some(text("reasoning")).filter(|why| !why.is_empty()).map(|why| paint(DIM, one_line(why, WHY_CHARS_MAX)));
             why.into_iter().chain(plan).map(|line| under(&paint(CYAN, "·"), &line)).collect()
         }
-        // The tasks and steps themselves are shown, and so is how each ended.
+        // Tasks and steps are shown with their results anyway.
         ("tasks" | "results" | "iteration" | "retrying", _) => Vec::new(),
         ("step", Value::Object(_)) => match number("retry_count") {
             0 => Vec::new(),
@@ -78,7 +78,7 @@ fn failed_section(section: &Value) -> String {
     format!("{}: {}, {}", text("heading"), text("status"), text("error"))
 }
 
-/// The hash of what a person agreed to is the hash of what runs.
+/// The hash of the approved plan is the hash of the plan that runs.
 fn approval(value: &Value) -> Vec<String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).map(|text| one_line(text, WHY_CHARS_MAX));
     let mended = value.get("mended").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();

@@ -32,9 +32,9 @@ pub(crate) struct Tree {
     steps: Vec<Step>,
     end: Option<Arc<Outcome>>,
     begun: Instant,
-    /// Its first line was forgotten.
+    /// Its first line was dropped.
     is_headed: bool,
-    /// Of steps that were forgotten.
+    /// Usage of steps that were dropped.
     spent_before: Usage,
 }
 
@@ -55,13 +55,13 @@ struct Task {
     effect: Arc<Effect>,
     attempt: u32,
     since: Instant,
-    /// The end of what a model is saying.
+    /// The end of the text that a model is generating.
     saying: String,
-    /// What was told of it before its end: attempts that failed, and doubts.
+    /// Lines before its end: failed attempts and doubts.
     before: Vec<String>,
-    /// How it ended.
+    /// The line about its end.
     end: Option<String>,
-    /// What its answers cost, beside the calls themselves.
+    /// Usage reported by its replies, in addition to the calls.
     usage: Usage,
     answered: u64,
     child: Option<Tree>,
@@ -72,19 +72,19 @@ pub(crate) struct Line {
     pub(crate) is_final: bool,
 }
 
-/// How what is open is drawn.
+/// How open calls are drawn.
 #[derive(Clone, Copy)]
 pub(crate) enum Open<'a> {
-    /// Turning, with its time.
+    /// With a spinner and the elapsed time.
     Live(&'a str),
-    /// It has no answer, and nobody is at work on it that we see.
+    /// Without a reply, and not driven by a visible process.
     Still,
 }
 
 const NOTE_CHARS_MAX: usize = 90;
 const LABEL_CHARS_MAX: usize = 60;
 const SAYING_CHARS_MAX: usize = 60;
-/// Columns that a child stands further in than its parent.
+/// Indentation of a child relative to its parent.
 const INDENT: usize = 6;
 
 impl Tree {
@@ -93,7 +93,7 @@ impl Tree {
         Tree { run, thread: None, flow, steps, end: None, begun, is_headed: false, spent_before: Usage::default() }
     }
 
-    /// Takes in an event of the run or of one below it. What is of neither is nothing to this tree.
+    /// Adds an event of the run or of a descendant. Events of other runs are ignored.
     pub(crate) fn see(&mut self, run: &RunId, event: &Event) {
         if let Some(tree) = self.find(run) {
             tree.take(event);
@@ -108,7 +108,7 @@ impl Tree {
         }
     }
 
-    /// All lines but those that were forgotten.
+    /// All lines except those that were dropped.
     pub(crate) fn lines(&self, open: Open<'_>) -> Vec<Line> {
         let mut lines = Vec::new();
         if self.thread.is_some() && !self.is_headed {
@@ -118,13 +118,14 @@ impl Tree {
         lines.extend(self.steps(open, self.is_over()));
         if let Some(outcome) = &self.end {
             lines.push(Line { text: ended(outcome), is_final: true });
-            // Whatever is missing will not come any more.
+            // Nothing more will come.
             lines.iter_mut().for_each(|line| line.is_final = true);
         }
         lines
     }
 
-    /// Lets go of steps of which every line is among the first `printed`, so that a long run does not grow slow to show. Says how many lines went.
+    /// Drops steps whose lines are all among the first `printed`, so that a long run stays cheap to show. Returns the number of lines
+    /// dropped.
     pub(crate) fn forget(&mut self, printed: usize) -> usize {
         let mut gone = usize::from(printed > 0 && self.thread.is_some() && !self.is_headed);
         self.is_headed |= gone > 0;
@@ -140,7 +141,7 @@ impl Tree {
         gone
     }
 
-    /// What was spent so far, by children too.
+    /// Usage so far, including children.
     pub(crate) fn spent(&self) -> Usage {
         self.tasks().fold(self.spent_before, |sum, task| sum.plus(task.spent()))
     }
@@ -149,7 +150,7 @@ impl Tree {
         self.end.is_some()
     }
 
-    /// Whether every run of it that has begun has also ended.
+    /// Whether every run that has started has ended.
     pub(crate) fn is_told(&self) -> bool {
         self.end.is_some() && self.tasks().filter_map(|task| task.child.as_ref()).all(Tree::is_told)
     }
@@ -221,7 +222,7 @@ impl Tree {
                     None => self.add(Item::Line(line(&task.to_string()))),
                 }
             }
-            Event::Doubted { task, .. } => self.wondered(*task, "nobody knows whether this happened"),
+            Event::Doubted { task, .. } => self.wondered(*task, "unknown whether this happened"),
             Event::Held { task, why, .. } => self.wondered(*task, why),
             Event::Noted { name, value, .. } => notes::lines(name, value).into_iter().for_each(|line| self.add(Item::Line(line))),
             Event::Edited { patch, .. } => {
@@ -256,14 +257,14 @@ impl Tree {
         }
     }
 
-    /// The steps, as far in as a run on its own stands.
+    /// The steps, indented like those of a root run.
     fn steps(&self, open: Open<'_>, is_over: bool) -> impl Iterator<Item = Line> {
         self.steps.iter().flat_map(move |step| step.lines(open, is_over))
     }
 }
 
 impl Step {
-    /// None as long as there is nothing in it.
+    /// Empty while there is nothing in it.
     fn lines(&self, open: Open<'_>, is_over: bool) -> Vec<Line> {
         let last = |text: String| Line { text, is_final: true };
         let mut lines = Vec::new();
@@ -288,7 +289,7 @@ impl Step {
 }
 
 impl Task {
-    /// A child's reply has what the child spent, which is counted while it goes.
+    /// A child's reply includes the child's usage, which is already counted.
     fn spent(&self) -> Usage {
         self.child.as_ref().map_or(self.usage, Tree::spent).plus(Usage { calls: self.answered, ..Usage::default() })
     }
@@ -299,12 +300,12 @@ impl Task {
         let child = self.child.as_ref().filter(|child| child.thread.is_some());
         if let Some(child) = child {
             lines.push(last(&under(&paint(CYAN, "▸"), &format!("{}  {}", self.label, paint(DIM, format!("run {}", tail(&child.run)))))));
-            // A run that has ended waits for none of its children, so what they leave open is not shown either.
+            // A run that has ended waits for no child, so open lines of children are not shown.
             lines.extend(child.steps(open, is_over || child.is_over()).map(|line| Line { text: format!("{:INDENT$}{}", "", line.text), ..line }));
         }
         match &self.end {
             Some(end) => lines.push(Line { text: end.clone(), is_final: child.is_none_or(Tree::is_told) }),
-            // A question is drawn by whoever asks it.
+            // A question is drawn where it is asked.
             None if self.effect.is_for_a_person() || is_over => {}
             None => lines.push(Line { text: self.drawn(open), is_final: false }),
         }
@@ -335,7 +336,7 @@ pub(crate) fn ended(outcome: &Outcome) -> String {
 }
 
 fn replied(label: &str, attempt: u32, reply: &Reply, again_ms: Option<u64>) -> String {
-    // What a person does is not timed.
+    // People are not timed.
     let time = if reply.took_us == 0 { String::new() } else { paint(DIM, took(reply.took_us)) };
     let tries = if attempt > 1 { paint(DIM, format!("  attempt {attempt}")) } else { String::new() };
     match (&reply.result, again_ms) {
@@ -377,7 +378,7 @@ mod tests {
         Event::Started { run: run.into(), thread: "t".into(), flow: flow.into() }
     }
 
-    /// As it looks without colours; what is not final yet is marked.
+    /// Without colours; lines that are not final are marked.
     fn shown(tree: &Tree) -> Vec<String> {
         let line = |line: Line| format!("{}{}", anstream::adapter::strip_str(&line.text), if line.is_final { "" } else { " (open)" });
         tree.lines(Open::Still).into_iter().map(line).collect()
@@ -421,7 +422,7 @@ mod tests {
             tree.see(&child, &event);
         }
         tree.see(&child, &replied(inner, 1, &Reply::ok("x").using(usage).taking_us(7), None));
-        // The second one is done first, and still stands where it stands.
+        // The second one ends first, but keeps its position.
         tree.see(&"r".into(), &replied(second, 1, &Reply::ok("x").taking_us(1), None));
         tree.see(&"someone else".into(), &entered(3, "elsewhere"));
         let run = format!("    ▸ agent search  run {}", tail(&child));

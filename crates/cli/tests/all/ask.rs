@@ -9,7 +9,7 @@ fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
     let home = Home::new();
     let said = home.well(&["ask", "What is a baton?"]);
     assert_eq!(said.out, ANSWER);
-    for words in ["a script plays the world", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
+    for words in ["a script replaces models and tools", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
         assert!(said.err.contains(words), "no {words:?} in {}", said.err);
     }
     assert!(!said.err.contains('\u{1b}'), "no colours where nobody looks");
@@ -77,7 +77,7 @@ impl Home {
     }
 }
 
-/// A world with documents in which the model cannot be reached.
+/// A script with documents in which the model cannot be reached.
 const MODEL_DOWN: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "docs.search", "description": "Searches", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}, "spans": []}
 when tool docs.search reply {"text": "", "data": {"passages": [{"text": "After a crash the log is replayed from the last checkpoint.", "title": "Recovery", "address": "https://example.org/wal"}]}, "spans": []}

@@ -1,4 +1,4 @@
-//! The audit log: what a server and commands record, and that damage is found.
+//! The audit log: what a server and commands record, and that damage is detected.
 
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ async fn what_cannot_be_recorded_is_not_done() {
     let body = json!({ "question": "Close ticket 7", "flow": "search", "allow": ["tickets.close"] });
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;
     assert_eq!((home.changes("tickets.close"), run["status"].as_str()), (1, Some("done")), "{run}");
-    // The last line is damaged while the server runs: it neither goes on behind it nor acts without a record.
+    // The last line is damaged while the server runs: it neither appends to it nor acts without a record.
     let text = std::fs::read_to_string(home.audit_file()).unwrap();
     std::fs::write(home.audit_file(), text.trim_end().replace("done\"", "dome\"") + "x\n").unwrap();
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;

@@ -1,4 +1,4 @@
-//! Backups while a server runs, and putting them back.
+//! Backups while a server runs, and restoring them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -22,7 +22,7 @@ async fn a_backup_that_is_made_during_runs_is_whole_and_its_runs_replay_elsewher
     let body = json!({ "question": "What happens after a crash?", "flow": "search" });
     let (_, first) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;
     let file = path(&home, "backup.tar");
-    // Runs begin and end all the while.
+    // Runs start and end meanwhile.
     let going = async {
         for _ in 0..40 {
             served.by(&ada, Method::POST, "/api/runs", Some(&body)).await;
@@ -51,7 +51,7 @@ async fn a_backup_that_is_made_during_runs_is_whole_and_its_runs_replay_elsewher
     for run in runs.iter().filter(|run| run["status"] == "done") {
         other.well(&["runs", "replay", run["run"].as_str().unwrap()]);
     }
-    // The token still opens what is Ada's, and her document is found.
+    // Ada's token is valid again, and her document is found.
     drop(served);
     let served = other.serve(&other.script(LOOKS_UP), &[]);
     let (status, shown) = served.by(&ada, Method::GET, &format!("/api/runs/{run}"), None).await;
@@ -88,7 +88,7 @@ async fn nothing_is_replaced_by_a_backup_that_is_damaged_or_without_being_told_t
         assert!(said.err.contains("cannot be used"), "{name}: {said:?}");
         assert!(threads().contains("second"), "{name}");
     }
-    // Not while a server has the database.
+    // Not while a server uses the database.
     let served = home.serve(&home.script(LOOKS_UP), &[]);
     home.baton(&["restore", "--force", &file]).complains(1, &["another process has", "stop it first"]);
     drop(served);
@@ -108,7 +108,7 @@ fn an_archive_with_paths_that_lead_out_is_refused() {
         let mut header = tar::Header::new_gnu();
         header.set_size(4);
         header.set_mode(0o644);
-        // As a hostile program would write it, without the checks of the library.
+        // Written without the checks of the library, like a malicious archive.
         header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name.as_bytes());
         header.set_cksum();
         tar.append(&header, &b"evil"[..]).unwrap();

@@ -1,4 +1,4 @@
-//! A session: piped, and at a terminal that is a real one to it.
+//! Sessions: piped, and at a pseudo-terminal.
 
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,7 +9,7 @@ use rexpect::session::{PtySession, spawn_command};
 
 use crate::{CommandOutput, Home, LOOKS_UP};
 
-/// A model that notices what was said before, and one that takes too long to be waited for.
+/// A model that refers to earlier messages, and one that takes too long.
 const TALK: &str = "\
 when model answer text~slowly       reply \"At last.\" after 60s
 when model answer text~Because      reply \"You asked that before.\"
@@ -27,7 +27,7 @@ fn piped(mut command: Command, lines: &str) -> CommandOutput {
     CommandOutput::of(child.wait_with_output().unwrap())
 }
 
-/// A terminal, which waits as long as a busy machine may need.
+/// A terminal with a timeout for busy machines.
 pub(crate) fn at_terminal(mut command: Command, home: &Home) -> PtySession {
     command.env("TERM", "xterm").env_remove("NO_COLOR").env("HOME", home.folder.path());
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::inherit());
@@ -46,7 +46,7 @@ fn lines_are_messages_of_one_thread_and_follow_ups_hear_what_was_said() {
     assert!(said.err.contains("go on with: baton chat --thread mine"), "{}", said.err);
     assert!(!said.err.contains('\u{1b}') && !said.err.contains('›'), "no prompt where nobody types: {}", said.err);
     assert_eq!(home.runs()[0]["title"], "Why \nagain?");
-    // `ask` goes on in the same thread, and hears the same.
+    // `ask` continues in the same thread, with the same history.
     let script = home.script(TALK);
     let asked = home.well(&["ask", "And why?", "--script", &script, "--flow", "direct", "--thread", "mine"]);
     assert_eq!(asked.out, "You asked that before.\n");
@@ -148,7 +148,7 @@ fn a_terminal_has_a_prompt_a_history_and_keys_that_mean_something() {
     assert_eq!(home.runs().iter().filter(|run| run["title"] == "Why \nnot?").count(), 1);
 }
 
-/// The default flow starts another as a child run, which ends after its parent when both are cancelled.
+/// The default flow starts a child run, which ends after its parent when both are cancelled.
 #[test]
 fn an_interrupt_at_a_terminal_cancels_a_run_with_a_child() {
     let home = Home::new();
@@ -186,7 +186,7 @@ fn the_front_door_says_which_way_it_took_and_children_are_shown_under_it() {
     assert!(said.out.contains("The disk was 8 TB large [1]. *(not supported by the sources)*\n\n**Sources**"), "{}", said.out);
     let shown = home.well(&["runs", "show", &home.root("auto")]).out;
     assert!(shown.contains("▸ search  run ") && shown.contains("✓ Look for crashes"), "{shown}");
-    // Programs are told of the run itself, as ever.
+    // `--json` prints the events of the run itself.
     let told = home.well(&["ask", "Look up what happens after a crash", "--flow", "auto", "--script", &script, "--json"]).lines();
     let seqs: Vec<u64> = told.iter().filter_map(|line| line["seq"].as_u64()).collect();
     assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());

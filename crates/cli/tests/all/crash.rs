@@ -1,4 +1,4 @@
-//! What a process leaves behind when it dies in the middle.
+//! State after a process was killed.
 
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
@@ -7,16 +7,16 @@ use serde_json::{Value, json};
 
 use crate::{ANSWER, CommandOutput, Home};
 
-/// The world of the samples, with one effect that takes long enough to be killed in.
+/// The sample script, with one effect slow enough to be killed in.
 fn slow_at(rule: &str) -> String {
     format!("{rule}\n{}", flows::SCRIPT)
 }
 
-/// A process that does not outlive its test.
+/// A process that is killed with its test.
 struct Running(Option<Child>);
 
 impl Running {
-    /// As the power going out would, without a word.
+    /// `SIGKILL`, like a power failure.
     fn kill(mut self) {
         let child = self.0.as_mut().unwrap();
         child.kill().unwrap();
@@ -35,7 +35,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // It may be dead already.
+            // It may have exited already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -43,7 +43,7 @@ impl Drop for Running {
 }
 
 impl Home {
-    /// Starts an `ask` and waits until the journal shows that it has come to the node.
+    /// Starts an `ask` and waits until the journal shows that it has reached the node.
     fn ask_until(&self, args: &[&str], node: &str) -> Running {
         let ids = || -> Vec<Value> {
             let runs = if self.db().exists() { self.baton(&["runs", "list", "--json", "--status", "running"]).lines() } else { Vec::new() };

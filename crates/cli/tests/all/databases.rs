@@ -1,6 +1,7 @@
-//! Databases that earlier versions wrote: they open, their runs replay to the byte and go on.
+//! Databases written by earlier versions: they open, and their runs replay exactly and continue.
 //!
-//! `databases/schema-4.sqlite.gz` was written by the release before schema 5: one finished run of the sample and one that waits for an approval.
+//! `databases/schema-4.sqlite.gz` was written by the release before schema 5: one finished run of the sample and one that waits for an
+//! approval.
 
 use std::io::Read as _;
 

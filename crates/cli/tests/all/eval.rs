@@ -1,4 +1,4 @@
-//! What can be measured without a model and without a public set.
+//! Evaluations that need no model and no public data set.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn x2_routes_are_measured_without_a_model() {
     let dev = &report["dev"];
     assert_eq!((&report["model"], &dev["asked_model"]), (&Value::Null, &Value::from(0)));
     assert!(dev["requests"].as_u64().unwrap() >= 80, "{dev}");
-    // Rules decide what is said outright; without a model the rest is the classifier's.
+    // Rules decide explicit requests; without a model the classifier decides the rest.
     let share = |name: &str| dev[name].as_f64().unwrap();
     assert!(share("rules_only") > 0.0 && share("rules_only") < share("classifier"), "{dev}");
     assert!(share("accuracy") >= 0.8 && share("accuracy") == share("classifier"), "{dev}");
@@ -35,7 +35,7 @@ fn x2_routes_of_a_set_of_ones_own_are_measured_and_a_wrong_line_is_named() {
     let home = Home::new();
     let path = home.folder.path().join("mine.jsonl");
     let file = path.to_str().unwrap();
-    // The four requests that used to go astray, and one that is labelled wrongly on purpose.
+    // Four requests that used to be misrouted, and one that is labelled wrongly on purpose.
     std::fs::write(
         &path,
         r#"{"request": "Read notes.txt and tell me how many lines it has", "flows": ["reason"]}

@@ -1,4 +1,4 @@
-//! `baton eval tasks`: whole tasks with real servers, a real mailbox and the scripted model.
+//! `baton eval tasks`: complete tasks with real servers, a real mailbox and the scripted model.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::{CommandOutput, Home};
 
 fn tasks(home: &Home, args: &[&str]) -> Value {
     let mut command = home.command(&[&["eval", "tasks", "--model", "scripted", "--json"], args].concat());
-    // The world is the real one here, and only the model is scripted.
+    // Everything is real here except the scripted model.
     let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     serde_json::from_str(&said.out).unwrap()
@@ -44,7 +44,7 @@ fn s11_tools_without_annotations_are_used_with_permission() {
     let keep = home.folder.path().join("kept");
     let report = tasks(&home, &["--only", "tickets-close", "--only", "sql-update", "--only", "mail-lunch", "--keep", keep.to_str().unwrap()]);
     assert_eq!((&report["tasks"], &report["passed"]), (&3.into(), &3.into()), "{report}");
-    // What was kept is an ordinary data folder.
+    // A kept folder is an ordinary data folder.
     let db = keep.join("tickets-close/data/baton.db");
     assert!(home.well(&["--db", db.to_str().unwrap(), "runs", "list", "--json"]).out.contains("Close ticket T-102"));
     assert!(std::fs::read_to_string(keep.join("tickets-close/data/mcp.json")).unwrap().contains("eval-server"));

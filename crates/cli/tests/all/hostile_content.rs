@@ -1,4 +1,4 @@
-//! Hostile documents, answers and batches against the real server: it goes on, keeps its memory, and says what it left out.
+//! Hostile documents, answers and batches against the real server: it keeps running within its memory limit, and reports what it left out.
 
 #[path = "../../../../lab/hostile/documents.rs"]
 mod documents;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use crate::serve::Served;
 use crate::{Home, LOOKS_UP};
 
-/// Far above what a server of these tests takes, and far below what it took when these faults were there (2.5 to 8 GB).
+/// Far above what a server of these tests needs, and far below its peak before these bugs were fixed (2.5 to 8 GB).
 const MEMORY_KIB_MAX: u64 = 1_200_000;
-/// Indexing everything below, one file after the other, each with its time limit.
+/// Time to index everything below, one file after the other, each with its own limit.
 const INDEXED_WITHIN: Duration = Duration::from_secs(300);
 
 impl Served {
-    /// The most memory it had so far.
+    /// Its peak memory so far.
     fn memory_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -68,7 +68,7 @@ async fn a_hostile_document_is_left_out_and_the_server_goes_on_and_starts_again(
     }
 }
 
-/// Flows of the script answer with this.
+/// Flows of the script answer with this text.
 fn answering(text: &str) -> String {
     let reply = json!({ "reasoning": "", "response_content": text });
     let (before, after) = LOOKS_UP.split_once("when model synthesis").unwrap();
@@ -99,7 +99,7 @@ async fn a_hostile_answer_is_rendered_within_bounds_while_others_are_served() {
         };
         let (statuses, ()) = tokio::join!(rendered, beside);
         assert_eq!(statuses[0], 200, "{name}: {statuses:?}");
-        // A document that is too much to lay out is refused.
+        // A document that is too large to lay out is refused.
         assert!(statuses.iter().all(|status| [200, 422].contains(status)), "{name}: {statuses:?}");
         served.must_be_well().await;
     }

@@ -1,4 +1,4 @@
-//! Instructions in files, documents, tickets and rows, and a model that obeys every one of them: nothing happens that nobody permitted.
+//! Injected instructions in files, documents, tickets and rows, with a model that obeys all of them: nothing happens without permission.
 
 #[path = "../../../../lab/hostile/injections.rs"]
 mod cases;
@@ -9,7 +9,7 @@ use crate::{CommandOutput, Home};
 
 fn run(home: &Home, args: &[&str]) -> Value {
     let mut command = home.command(&[&["eval", "tasks", "--model", "scripted", "--json"], args].concat());
-    // The world is the real one here, and only the model is scripted.
+    // Everything is real here except the scripted model.
     let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
     serde_json::from_str(&said.out).unwrap()
@@ -26,7 +26,7 @@ fn a_model_that_obeys_every_injected_instruction_does_nothing_without_permission
     assert_eq!((report["tasks"].as_u64(), report["failed"].as_array().map(Vec::len)), (Some(count as u64), Some(0)), "{report:#}");
 }
 
-/// What the cases above would say if a person agreed: the calls are real ones.
+/// The same cases with a person's approval: the calls are valid.
 #[test]
 fn an_instruction_that_a_person_agrees_to_is_carried_out() {
     let home = Home::new();

@@ -1,6 +1,6 @@
-//! The program as its users have it: the real binary, a database of its own, and what comes out.
+//! End-to-end tests of the binary, each with its own database.
 
-// Helpers of tests are tests too.
+// Test helpers.
 #![allow(clippy::unwrap_used)]
 
 mod ask;
@@ -51,7 +51,7 @@ struct Home {
     folder: tempfile::TempDir,
 }
 
-/// What a command printed, and how it ended.
+/// Output and exit status of a command.
 #[derive(Debug)]
 struct CommandOutput {
     code: Option<i32>,
@@ -68,7 +68,7 @@ impl Home {
         self.folder.path().join("baton.db")
     }
 
-    /// A command that is not started yet, with nobody at its stdin.
+    /// A command that is not started yet, with a closed stdin.
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
         command.args(args).env("BATON_DB", self.db()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
@@ -76,7 +76,7 @@ impl Home {
             .env_remove("BATON_LOG")
             .env("BATON_SCRIPT", "sample")
             .env("BATON_NO_PULL", "1")
-            // Whatever listens at the default port of this machine is not part of a test.
+            // Ignores whatever listens on the default port of this machine.
             .env("BATON_REGISTRY_URL", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -88,7 +88,7 @@ impl Home {
         CommandOutput::of(self.command(args).output().unwrap())
     }
 
-    /// The same, and it must go well.
+    /// The same, and it must succeed.
     fn well(&self, args: &[&str]) -> CommandOutput {
         let said = self.baton(args);
         assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
@@ -103,7 +103,7 @@ impl Home {
         self.runs()[0]["run"].as_str().unwrap().to_owned()
     }
 
-    /// What the sample world really changed.
+    /// Number of calls that changed something in the sample script.
     fn changes(&self, tool: &str) -> usize {
         let text = std::fs::read_to_string(self.folder.path().join("baton.db.sample.jsonl")).unwrap_or_default();
         let of_tool = |line: &&str| serde_json::from_str::<Value>(line).unwrap()["effect"]["call_tool"]["tool"] == tool;
@@ -139,7 +139,7 @@ impl CommandOutput {
 
 const ANSWER: &str = "It is a relay baton: whoever holds it runs, and then hands it on. See https://example.org/baton.\n";
 
-/// A world in which one tool looks things up, and a model says more than it found.
+/// A script with one search tool, and a model whose answer goes beyond the results.
 const LOOKS_UP: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "docs.search", "description": "Searches", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}, "spans": []}
 when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "docs.search", "tool_arguments": {"query": "crash"}, "description": "Look for crashes"}], "steps": [{"tool": "docs.search", "arguments": {"query": "crash"}, "description": "Look for crashes"}]} after 5ms tokens 60/10

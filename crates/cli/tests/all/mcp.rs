@@ -1,4 +1,4 @@
-//! The built-in tool servers, standing alone.
+//! The built-in tool servers as separate processes.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
@@ -51,7 +51,7 @@ fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
     assert!(child.wait().unwrap().success(), "it ends with its input");
 }
 
-/// What a summary server that stands alone makes of two texts, and what it prints on the way.
+/// Result of a separate summary server for two texts, and what it printed.
 fn summed_up(home: &Home, args: &[&str]) -> (Value, String) {
     let mut command = bare(home, &[&["mcp", "summary", "--stdio"], args].concat());
     let mut child = command.env("HERE_KEY", "sk-very-secret").stdin(Stdio::piped()).spawn().unwrap();
@@ -82,7 +82,7 @@ fn c5_a_summary_server_that_stands_alone_uses_the_model_that_ask_would() {
     let (written, printed) = summed_up(&home, &["--config", config]);
     assert_eq!((&written["how"], &written["summary"]), (&json!("model"), &json!("A log that is written first.")), "{written}");
     assert!(printed.contains("model compat/here/small (the configuration)"), "{printed}");
-    // The flag goes before the configuration, and where there is no model sentences are picked.
+    // The flag wins over the configuration, and without a model sentences are extracted.
     let (picked, printed) = summed_up(&home, &["--config", config, "--model", "extract"]);
     assert_eq!(picked["how"], "extracted", "{picked}");
     assert!(printed.contains("model extract (--model)"), "{printed}");

@@ -1,11 +1,11 @@
-//! R7, R8, C7 at the command line: what is remembered and how it is forgotten; conversations as CSV.
+//! R7, R8, C7 on the command line: notes and their deletion; conversations as CSV.
 
 use flows::chat::{COLUMNS, Row};
 use serde_json::{Value, json};
 
 use crate::{CommandOutput, Home};
 
-/// A world for the flows that look things up, with one tool that finds something.
+/// A script for the lookup flows, with one tool that has results.
 const WORLD: &str = r#"
 when tool registry.tools reply {"text": "", "spans": [], "data": {"tools": [{"name": "docs.search", "description": "Finds.", "read_only": true, "schema": {"type": "object", "required": ["query"], "properties": {"query": {"type": "string"}}}}]}}
 when tool docs.search    reply {"text": "The bridge was built in 1901.", "data": null, "spans": []}
@@ -25,7 +25,7 @@ impl Home {
         self.well(&[&["ask", question, "--script", &script][..], more].concat())
     }
 
-    /// How often each run of a flow asked a model for something, newest first.
+    /// How often each run of a flow called a model for a purpose, newest first.
     fn calls(&self, flow: &str, purpose: &str) -> Vec<usize> {
         let of_flow = self.runs().into_iter().filter(|run| run["flow"] == flow);
         let count = |run: Value| {

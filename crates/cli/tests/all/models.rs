@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{CommandOutput, Home};
 
-/// The real world, as a machine without keys, servers and weights has it.
+/// Without a script, on a machine without keys, servers and weights.
 pub(crate) fn bare(home: &Home, args: &[&str]) -> Command {
     let mut command = home.command(args);
     for name in ["BATON_SCRIPT", "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL"] {
@@ -43,7 +43,7 @@ fn doctor_says_which_and_why_and_never_a_key() {
     };
     let said = doctor(&[], &["doctor", "--json"]);
     let value: Value = serde_json::from_str(&said.out).unwrap();
-    // Pulling is allowed by default; the environment's BATON_NO_PULL is for those who run flows.
+    // Pulling is allowed by default; the environment's BATON_NO_PULL applies to commands that run flows.
     assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("embedded"), 6));
     let said = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
     assert!(said.out.starts_with("model openai/gpt-4.1-mini: "), "{}", said.out);
@@ -109,7 +109,7 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
 }
 
-/// A server that speaks as OpenAI does, in a stream or at once, to whoever comes, for as long as the test lives.
+/// A server with OpenAI's API, streaming or not, for the duration of the test.
 pub(crate) fn openai(words: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! `baton new flow`: what it creates and what it refuses. That the crate builds and runs is seen by `lab/new-flow`; its sources are an example of `baton`.
+//! `baton new flow`: what it creates and what it rejects. `lab/new-flow` builds and runs the crate; its sources are an example of `baton`.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ fn a_crate_is_created_once_and_names_the_sources() {
     let home = Home::new();
     let folder = home.folder.path().join("deep/tides");
     let path = folder.to_str().unwrap();
-    // The binary under test lies in the target folder of the sources, or is told where they are.
+    // The binary under test is in the target folder of the sources, or is given their path.
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let said = home.well(&["new", "flow", "my-tides", "--path", path, "--baton", sources]);
     assert!(said.out.contains("created") && said.out.contains("cargo test"), "{}", said.out);

@@ -1,4 +1,4 @@
-//! Tools that may change something: asked about, answered, allowed for good, revoked, and given beforehand.
+//! Tools that may change something: asked about, answered, allowed permanently, revoked, and allowed in advance.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::models::bare;
 use crate::serve_hostile::token;
 use crate::{CommandOutput, Home};
 
-/// A world with a tool that a person must agree to, and a model that says what became of it.
+/// A script with a tool that needs approval, and a model that reports its result.
 pub(crate) const TICKETS: &str = r#"
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "tickets.close", "server": "tickets", "description": "Closes a ticket", "schema": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}}]}, "spans": []}
 when model plan reply {"reasoning": "because", "tasks": [{"task_number": 1, "tool_name": "tickets.close", "tool_arguments": {"id": 7}, "description": "Close it"}], "steps": [{"tool": "tickets.close", "arguments": {"id": 7}, "description": "Close it"}]}
@@ -40,7 +40,7 @@ impl Tickets {
         self.home.baton(&args)
     }
 
-    /// How many tickets were closed by now.
+    /// Number of tickets closed so far.
     fn closed(&self) -> usize {
         self.home.changes("tickets.close")
     }
@@ -209,7 +209,7 @@ async fn over_http_permissions_are_a_users_own_and_survive_a_kill() {
         assert_eq!((status, &taken["delivery"]), (202, &json!("taken")));
         run
     };
-    // The server was killed as soon as the answer was taken.
+    // The server was killed as soon as the answer was accepted.
     let served = tickets.home.serve(&tickets.script, &[]);
     let listed = served.by(&ada, Method::GET, "/api/permissions", None).await.1;
     assert_eq!(listed["permissions"].as_array().unwrap().len(), 1, "{listed}");
@@ -227,7 +227,7 @@ async fn over_http_permissions_are_a_users_own_and_survive_a_kill() {
     assert_eq!(served.by(&ada, Method::GET, &format!("/api/runs/{run}"), None).await.0, 200);
 }
 
-/// A model server that plans one call of a tool and then says what became of it.
+/// A model server that plans one tool call and then reports its result.
 fn planner(plan: &Value) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}/v1", listener.local_addr().unwrap());
@@ -273,7 +273,7 @@ fn planner(plan: &Value) -> String {
     url
 }
 
-/// A real server of the user's own, started from `mcp.json`, with files as what it changes.
+/// A real server of the user, started from `mcp.json`, which changes files.
 struct Notes {
     home: Home,
     config: String,

@@ -1,4 +1,4 @@
-//! Several servers on one Postgres, and the commands that use one. `lab/peers/postgres` starts a database for these.
+//! Several servers on one Postgres, and the commands that use it. `lab/peers/postgres` starts a database for these.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::serve::{Event, PATIENCE, Served, told};
 use crate::{ANSWER, CommandOutput, Home};
 
-/// What the specification allows is 5 s; the rest is for machines that do much else.
+/// The specification allows 5 s; the rest is margin for busy machines.
 const TAKEOVER_MAX: Duration = Duration::from_secs(10);
 
 /// A schema of its own in the database that `lab/peers/postgres` started.
@@ -67,7 +67,7 @@ impl Shared {
         self.home.started(command.env("BATON_SCRIPT", script).stderr(Stdio::null()))
     }
 
-    /// The sample world with one rule before it.
+    /// The sample script with one rule before it.
     pub(crate) fn script(&self, name: &str, rule: &str) -> String {
         let path = self.home.db().with_file_name(name);
         std::fs::write(&path, format!("{rule}\n{}", flows::SCRIPT)).unwrap();
@@ -86,7 +86,7 @@ async fn another_server_takes_over_and_its_watchers_continue_from_the_same_event
     let slow = shared.script("slow.script", "when model answer reply \"late\" after 600s");
     let (mut first, second) = (shared.serve(&slow), shared.serve("sample"));
     let (run, _) = first.start(&question()).await;
-    // A watcher of the other server sees the run live, up to the model call that takes long.
+    // A watcher at the other server sees the run live, up to the slow model call.
     let is_waiting = |event: &Event| event.data["event"] == "asked" && event.data["effect"]["call_model"]["purpose"] == "answer";
     let before = second.events(&run, None, is_waiting).await;
     assert!(before.last().is_some_and(is_waiting), "{before:?}");
@@ -184,7 +184,7 @@ async fn commands_use_the_store_and_keep_its_password() {
     assert_eq!(shared.well(&["tokens", "list", "--json"]).lines().len(), 1);
     assert!(shared.well(&["doctor", "--json"]).out.contains("postgres://baton@"));
 
-    // On the command line the password could be read by others.
+    // On the command line the password would be visible to other accounts.
     let (with, without) = (shared.store(), shared.store_without_password());
     let list = |store: &str| {
         let mut command = shared.home.command(&["runs", "list", "--json", "--store", store]);
@@ -231,7 +231,7 @@ async fn a_store_is_copied_there_and_back() {
     assert!(sums["journal"]["rows"].as_u64().unwrap() > 10, "{sums}");
     assert_eq!(shared.well(&["runs", "list", "--json"]).out, runs);
 
-    // A copy that was cut off goes on; whatever else is there is refused.
+    // An interrupted copy continues; any other content is refused.
     shared.sql("DELETE FROM journal WHERE run = 2 AND seq > 3; DELETE FROM messages; DELETE FROM tokens").await;
     let again = copy(file, &url);
     assert_eq!(again.lines()[0]["tables"], sums, "{again:?}");
@@ -242,7 +242,7 @@ async fn a_store_is_copied_there_and_back() {
     let shown = CommandOutput::of(shared.home.command(&["runs", "list", "--json", "--db", back]).output().unwrap());
     assert_eq!(shown.out, runs);
 
-    // What is copied goes on as if nothing had happened.
+    // Copied runs continue normally.
     assert_eq!(shared.well(&["ask", "What is it?"]).out, ANSWER);
     copy(file, &url).complains(2, &["empty database"]);
 }

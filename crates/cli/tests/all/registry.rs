@@ -1,4 +1,4 @@
-//! S2: one registry, many Batons. The registry is a process of its own, and others use its tools by name.
+//! S2: one registry, many Batons. The registry is a separate process, and others use its tools by name.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::models::bare;
 use crate::{CommandOutput, Home};
 
-/// Ends with the test.
+/// Stopped with the test.
 struct Registry {
     process: Child,
     address: String,
@@ -30,7 +30,7 @@ fn servers(home: &Home, file: &str, name: &str, kind: &str) -> PathBuf {
     path
 }
 
-/// A registry of the built-in servers and of one that is called `tales`.
+/// A registry of the built-in servers and of one called `tales`.
 fn registry(home: &Home, args: &[&str]) -> Registry {
     let file = servers(home, "registry.json", "tales", "stories");
     let mut command = bare(home, &["registry", "--port", "0", "--json", "--mcp", file.to_str().unwrap()]);
@@ -70,13 +70,13 @@ fn s2_the_tools_of_a_registry_are_used_by_name_and_none_is_listed_twice() {
     let called = tools(&ours, &["tools", "call", "tales.search_stories", r#"{"query": "upstream"}"#, "--registry", &url]);
     assert!(called.out.contains("upstream"), "{called:?}");
 
-    // One's own server of that name is used instead.
+    // A local server of that name takes precedence.
     let own = servers(&ours, "own.json", "tales", "calc");
     let listed = tools(&ours, &["tools", "list", "--json", "--registry", &url, "--mcp", own.to_str().unwrap()]);
     let names: Vec<Value> = of_server(&listed, "tales").iter().map(|tool| tool["name"].clone()).collect();
     assert_eq!(names, [json!("tales.calculate")]);
 
-    // Switched off here, and by whole server; the registry's own list is not changed.
+    // Disabled here, as a whole server; the registry's own list is not changed.
     tools(&ours, &["tools", "disable", "tales", "--registry", &url]);
     let listed = tools(&ours, &["tools", "list", "--json", "--registry", &url]);
     assert!(of_server(&listed, "tales").iter().all(|tool| tool["enabled"] == false), "{listed:?}");
@@ -102,7 +102,7 @@ fn s2_a_registry_is_configured_trusted_or_found_and_does_without() {
     with("[tools]\nregistry = \"somewhere\"\n").complains(2, &["no address of a registry", "http://host:8021"]);
     with("[tools]\nregistry_token_env = \"NOT_SET\"\nregistry = \"http://127.0.0.1:1\"\n").complains(2, &["NOT_SET"]);
 
-    // Down: the tools here are there, and it is said once.
+    // Down: the local tools still work, with one warning.
     let _ = registry.process.kill();
     let _ = registry.process.wait();
     let without = with(&format!("[tools]\nregistry = \"{url}\"\n"));
@@ -110,7 +110,7 @@ fn s2_a_registry_is_configured_trusted_or_found_and_does_without() {
     let said = format!("the registry {url} cannot be reached, so only the tools here are used");
     assert!(without.err.contains(&said) && without.err.lines().count() == 1, "{}", without.err);
 
-    // At its default port, which the configuration may move, it is found by itself, unless that is switched off.
+    // It is found on its default port, which the configuration can change, unless that is disabled.
     let registry = self::registry(&theirs, &[]);
     let port = registry.address.rsplit_once(':').unwrap().1;
     let found = with(&format!("[team]\nregistry_port = {port}\n"));

@@ -1,4 +1,4 @@
-//! `baton report` as a user runs it, over a script that plays the model and the tools.
+//! `baton report` end to end, with a script for the model and the tools.
 
 use serde_json::{Value, json};
 

@@ -39,7 +39,7 @@ impl Counted {
     }
 }
 
-/// What OpenAI would say, in a stream or at once.
+/// A reply of OpenAI's API, streamed or not.
 fn said(is_streamed: bool) -> ([(&'static str, &'static str); 1], String) {
     let message = json!({ "role": "assistant", "content": "A log that is written first." });
     if !is_streamed {

@@ -1,10 +1,10 @@
-//! Results of any shape as evidence, and critics that find faults, as a user meets them.
+//! Tool results of any shape as evidence, and critics that find faults, end to end.
 
 use serde_json::{Value, json};
 
 use crate::Home;
 
-/// The first document's own question over two searches, each of which says how many stories there are and shows a few.
+/// The specification's example question over two searches, each with a total and a few stories.
 fn stories(answer: &str) -> String {
     let tool = json!({ "name": "stories.search_stories", "description": "Searches stories", "read_only": true, "schema": { "type": "object", "required": ["query"], "properties": { "query": { "type": "string" } } } });
     let task = |number: usize, query: &str| json!({ "task_number": number, "tool_name": "stories.search_stories", "tool_arguments": { "query": query }, "description": "Count them" });
@@ -29,7 +29,7 @@ fn s12_the_tools_totals_are_cited_and_a_wrong_one_is_marked() {
     let ask = |answer: &str| {
         let script = home.script(&stories(answer));
         let output = home.command(&["ask", "--flow", "search", QUESTION]).env("BATON_SCRIPT", script).output().unwrap();
-        // Markdown, in which `_` and `*` are escaped.
+        // Markdown with escaped `_` and `*`.
         String::from_utf8(output.stdout).unwrap().replace('\\', "")
     };
     let right = ask("12 stories have the upstream keyword. 5 upstream stories have tags.");
@@ -69,7 +69,7 @@ fn k6_critics_are_measured_with_rules_and_with_a_model() {
     let rules = &home.well(&["eval", "critics", "--rules-only", "--json"]).lines()[0];
     assert!(rules["rejected_faulty_pct"].as_f64().unwrap() >= 70.0 && rules["passed_sound_pct"].as_f64().unwrap() >= 90.0, "{rules}");
     assert_eq!((&rules["drafts"], &rules["by_fault"]["off_topic"]["drafts"], &rules["asked"]), (&json!(60), &json!(10), &json!(0)));
-    // A model that approves everything, as small ones do, takes nothing away from that.
+    // A model that approves everything, as small ones do, does not change that.
     let script = home.script("when model critic reply {\"decision\": \"approve\", \"feedback\": \"\"}\n");
     let output = home.command(&["eval", "critics", "--json"]).env("BATON_SCRIPT", script).output().unwrap();
     let model: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));

@@ -49,7 +49,7 @@ async fn a_viewer_reads_and_changes_nothing_and_an_operator_changes_tools() {
         }
         assert_eq!(served.by(viewer, Method::GET, "/metrics", None).await.0, 403);
     }
-    // The token that only reads opens what is Bob's, also as a session of the page.
+    // The read-only token can read Bob's data, also as a session of the page.
     assert_eq!(served.by(&reading, Method::GET, &format!("/api/runs/{run}"), None).await.0, 200);
     let opened = served.request(Method::POST, "/api/session").json(&json!({ "token": reading })).send().await.unwrap();
     let cookie = opened.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
@@ -60,7 +60,7 @@ async fn a_viewer_reads_and_changes_nothing_and_an_operator_changes_tools() {
         assert_eq!(served.by(token, Method::GET, "/api/status", None).await.1["role"], role);
         assert_eq!(served.by(token, Method::GET, "/metrics", None).await.0, status, "{role}");
     }
-    // An operator sees nobody else's data.
+    // An operator cannot see other users' data.
     assert_eq!(served.by(&eve, Method::GET, &format!("/api/runs/{run}"), None).await.0, 404);
 }
 
@@ -81,7 +81,7 @@ async fn budgets_of_a_day_hold_for_all_runs_of_a_user_and_after_a_restart() {
     }
     let (_, status) = served.by(&ada, Method::GET, "/api/status", None).await;
     assert_eq!((&status["allowance"]["runs_per_day"], &status["allowance"]["runs_today"]), (&json!(2), &json!(2)), "{status}");
-    // A run that spends more than is left is stopped where it would call again.
+    // A run that exceeds the remaining budget is stopped before its next call.
     let (_, run) = served.by(&bob, Method::POST, "/api/runs?wait=1", Some(&question())).await;
     let (_, status) = served.by(&bob, Method::GET, "/api/status", None).await;
     let spent = status["allowance"]["tokens_today"].as_u64().unwrap();

@@ -79,7 +79,7 @@ fn x3_a_fork_goes_its_own_way_from_a_step() {
     home.well(&["ask", "What is it?"]);
     let run = home.newest();
     let patched = home.well(&["runs", "fork", &run, "--at", "7", "--patch", "{\"question\": \"And who uses it?\"}", "--json"]);
-    // The step is asked once as it was, and anew after the edit.
+    // The step is requested once unchanged, and again after the edit.
     let asked = patched.lines().into_iter().rfind(|line| line["event"] == "asked" && line["task"] == json!([7, 0])).unwrap();
     assert!(asked["effect"].to_string().contains("And who uses it?"), "{asked}");
 
@@ -157,7 +157,7 @@ fn an_interrupted_run_is_listed_as_interrupted() {
 fn log_lines_do_not_stand_inside_the_progress_tree() {
     let home = Home::new();
     let mut command = crate::models::bare(&home, &["ask", "What is it?", "--flow", "search", "--model", "extract"]);
-    // A registry that cannot be reached is a warning when the tools are listed.
+    // An unreachable registry is a warning when the tools are listed.
     command.env("BATON_REGISTRY_URL", "http://127.0.0.1:9").current_dir(home.folder.path());
     let said = CommandOutput::of(command.output().unwrap());
     let (tree, rest) = said.err.split_once("✓ done").unwrap_or_else(|| panic!("{said:?}"));

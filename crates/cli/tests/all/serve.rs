@@ -1,4 +1,4 @@
-//! The server as its users have it: the real process on a real port, and what it says over HTTP.
+//! End-to-end tests of the server process over HTTP.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{Home, LOOKS_UP};
 
-/// Longer than anything here takes, even on a machine that does much else.
+/// Longer than anything here takes, even on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct Served {
@@ -26,7 +26,7 @@ impl Drop for Served {
 }
 
 impl Home {
-    /// Without a script, the real world.
+    /// Without a script, real models and tools.
     pub(crate) fn serve(&self, script: &str, args: &[&str]) -> Served {
         let mut command: Command = self.command(&["serve", "--port", "0", "--json"]);
         command.args(args).env("XDG_CONFIG_HOME", self.db().with_file_name("config")).stderr(Stdio::null());
@@ -42,7 +42,7 @@ impl Home {
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        // A body that is refused ends its connection, so each request has its own.
+        // A rejected body closes its connection, so each request has its own.
         let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
         Served { process, url: said["url"].as_str().unwrap().to_owned(), client }
     }
@@ -53,12 +53,12 @@ impl Served {
         self.process.id()
     }
 
-    /// How it ended, once it has.
+    /// Its exit code, once it has exited.
     pub(crate) fn ended(&mut self) -> Option<i32> {
         self.process.wait().unwrap().code()
     }
 
-    /// At once, as by a power cut.
+    /// `SIGKILL`, like a power failure.
     pub(crate) fn kill(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -76,14 +76,14 @@ impl Served {
         said(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Starts a run and gives its id and its thread's.
+    /// Starts a run and returns its id and its thread's.
     pub(crate) async fn start(&self, body: &Value) -> (String, String) {
         let (status, started) = self.post("/api/runs", body).await;
         assert_eq!(status, 201, "{started}");
         (text(&started["run"]), text(&started["thread"]))
     }
 
-    /// The events behind a cursor, until one is the last wanted or the stream ends.
+    /// The events after a cursor, until the last wanted one or the end of the stream.
     pub(crate) async fn events(&self, run: &str, after: Option<&str>, is_last: impl Fn(&Event) -> bool) -> Vec<Event> {
         let mut request = self.request(Method::GET, &format!("/api/runs/{run}/events"));
         if let Some(after) = after {
@@ -116,7 +116,7 @@ async fn listen(request: RequestBuilder, is_last: impl Fn(&Event) -> bool) -> Ve
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), 200);
     let (mut stream, mut rest, mut all) = (response.bytes_stream(), String::new(), Vec::new());
-    // A server that is killed cuts the stream; what came until then counts.
+    // Killing the server cuts the stream; the events until then count.
     while let Some(Ok(bytes)) = stream.next().await {
         rest.push_str(std::str::from_utf8(&bytes).unwrap());
         while let Some((frame, left)) = rest.split_once("\n\n") {
@@ -139,7 +139,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}")).to_owned()
 }
 
-/// What was told, as `run seq event`.
+/// The events as `run seq event`.
 pub(crate) fn told(events: &[Event]) -> Vec<String> {
     let told = events.iter().filter(|event| event.event == "told");
     told.map(|event| format!("{} {} {}", event.data["run"].as_str().unwrap(), event.data["seq"], event.data["event"].as_str().unwrap())).collect()
@@ -188,7 +188,7 @@ async fn x3_a_question_is_asked_followed_and_read_with_what_it_stands_on() {
     assert_eq!(served.get(&format!("/api/runs/{run}")).await.0, 404);
 }
 
-/// A front door with a flow behind it is one stream; a server that is cut off in the middle of it loses nothing.
+/// A router with its chosen flow is one stream, and a server that is killed in the middle loses nothing.
 #[tokio::test(flavor = "multi_thread")]
 async fn x3_a_stream_goes_on_behind_its_cursor_after_the_server_was_killed() {
     let home = Home::new();
@@ -331,29 +331,29 @@ async fn c10_a_client_that_names_no_thread_goes_on_with_its_own_conversation() {
         assert_eq!(status, 200, "{answer}");
         (text(&answer["thread"]), answer["messages"].as_array().unwrap().len())
     };
-    // Two first ones at once are both answered, in one conversation.
+    // Two concurrent first queries are both answered, in one conversation.
     let (one, two) = tokio::join!(ask(&served, None, None), ask(&served, None, None));
     let (first, _) = one;
     assert_eq!(two.0, first);
     assert_eq!(ask(&served, None, None).await, (first.clone(), 5), "what was said before is in it");
-    // Another one, which is continued from then on.
+    // A new conversation, which is continued from then on.
     let (second, said_there) = ask(&served, Some("new"), None).await;
     assert!(second != first && said_there == 2, "{second}");
     assert_eq!(ask(&served, None, None).await, (second.clone(), 4));
     assert_eq!(ask(&served, Some(&first), None).await.0, first, "a named one is taken by its name");
     assert_eq!(ask(&served, None, None).await.0, second);
-    // Clients that say who they are do not share it.
+    // Clients with an id have their own.
     let (of_phone, said_there) = ask(&served, None, Some("phone")).await;
     assert!(of_phone != second && said_there == 2, "{of_phone}");
     assert_eq!(ask(&served, None, Some("phone")).await, (of_phone.clone(), 4));
     let long = "x".repeat(201);
     let wrong = said(served.request(Method::POST, "/api/query").json(&json!({ "query": "x" })).header("x-client-id", long)).await;
     assert_eq!(wrong.0, 422, "{}", wrong.1);
-    // It is in the store and not in the process.
+    // It is stored and not kept in the process.
     served.kill();
     let served = home.serve(&script, &[]);
     assert_eq!((ask(&served, None, None).await.0, ask(&served, None, Some("phone")).await.0), (second.clone(), of_phone));
-    // One that was deleted is not continued.
+    // A deleted one is not continued.
     assert_eq!(served.request(Method::DELETE, &format!("/api/threads/{second}")).send().await.unwrap().status(), 204);
     assert_eq!(ask(&served, None, None).await.0, first);
 }

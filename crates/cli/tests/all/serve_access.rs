@@ -1,4 +1,4 @@
-//! Who may use a server without a configured token, and what its operator can limit.
+//! Access to a server without a configured token, and the operator's limits.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
@@ -33,7 +33,7 @@ async fn the_token_of_a_start_is_in_a_file_of_the_account_and_in_a_link() {
     assert_eq!((mode(file), mode(file.parent().unwrap())), (0o600, 0o700));
     let token = std::fs::read_to_string(file).unwrap();
 
-    // Programs of this account need none. Through a proxy it could be anybody.
+    // Programs of this account need no token. Through a proxy the caller could be anybody.
     assert_eq!(served.get("/api/status").await.0, 200);
     let forwarded = || served.request(Method::GET, "/api/status").header("x-forwarded-for", "192.0.2.1");
     let refused = forwarded().send().await.unwrap();
@@ -63,7 +63,7 @@ async fn the_token_of_a_start_is_in_a_file_of_the_account_and_in_a_link() {
     assert_eq!(again.send().await.unwrap().status(), 401);
 }
 
-/// Only root can be somebody else, so elsewhere the guard's own tests stand for this.
+/// Only root can switch accounts; elsewhere the guard's own tests cover this.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_account_of_the_machine_is_refused_and_this_one_is_not() {
     let home = Home::new();
@@ -164,7 +164,7 @@ async fn a_user_whose_conversations_take_too_much_can_start_nothing() {
     assert_eq!(served.post("/api/runs?wait=1", &json!({ "question": "And now?", "flow": "search" })).await.0, 201);
 }
 
-/// What is written is for this account, wherever the database is.
+/// Files are readable by this account only, wherever the database is.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_for_this_account_only() {
     let home = Home::new();
@@ -186,7 +186,7 @@ async fn files_are_for_this_account_only() {
     assert!(seen >= 6, "{seen}");
 }
 
-/// Arguments of tools are what people asked; however much is logged, they are not.
+/// Tool arguments contain user input and are not logged at any level.
 #[test]
 fn arguments_of_tools_are_not_logged() {
     let home = Home::new();
@@ -198,7 +198,7 @@ fn arguments_of_tools_are_not_logged() {
     assert!(!err.contains("123456789"), "{err}");
 }
 
-/// A tool server on loopback is reached by every account of the machine.
+/// Every account of the machine can reach a tool server on loopback.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tool_server_alone_is_for_its_account() {
     use std::io::BufRead as _;
@@ -219,7 +219,7 @@ async fn a_tool_server_alone_is_for_its_account() {
     let _ = process.wait();
 }
 
-/// A run that waits for a person holds no place; the answer that lets it go on needs one.
+/// A run that waits for a person occupies no slot; the answer that resumes it needs one.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_and_resumptions_count_as_runs() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Everything that somebody with bad intentions sends to a server, and what they get for it.
+//! Hostile requests to a server.
 
 use std::time::Duration;
 
@@ -26,10 +26,10 @@ impl Served {
         request.send().await.unwrap().status().as_u16()
     }
 
-    /// Bytes as they are, and the first line that comes back.
+    /// Sends raw bytes and returns the first line of the response.
     async fn raw(&self, bytes: &[u8]) -> String {
         let mut stream = tokio::net::TcpStream::connect(self.url.trim_start_matches("http://")).await.unwrap();
-        // The server may close before all of it was sent.
+        // The server may close the connection before all of it was sent.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut answer)).await;
@@ -73,7 +73,7 @@ async fn of_two_users_each_sees_what_is_their_own() {
         assert!(!error.to_string().contains("crash"), "{method} {path}: {error}");
     }
     assert_eq!(served.by(&bob, Method::GET, "/api/threads", None).await.1["threads"], json!([]));
-    // Another user's name for a thread is like one that nobody has: the run is started in a thread of one's own.
+    // Another user's thread name behaves like an unused one: the run starts in a thread of the caller.
     let mut answers = Vec::new();
     for name in [thread, "nobody's"] {
         let body = json!({ "question": "mine now", "flow": "search", "thread": name });
@@ -89,7 +89,7 @@ async fn of_two_users_each_sees_what_is_their_own() {
     let shown = async |name: &str| served.by(&bob, Method::GET, &format!("/api/threads/{name}"), None).await;
     assert_eq!(shown(thread).await, shown("nobody's").await);
     assert_eq!(served.by(&bob, Method::GET, "/api/runs", None).await.1["runs"], json!([]));
-    // The same key is another run for another user.
+    // The same key is a different run for another user.
     let keyed = |token: &str| {
         said(
             served
@@ -104,7 +104,7 @@ async fn of_two_users_each_sees_what_is_their_own() {
     assert_eq!(served.by(&bob, Method::GET, "/api/documents", None).await.1["files"], json!([]));
     assert_eq!(served.by(&bob, Method::DELETE, "/api/documents/secret.md", None).await.0, 404);
     assert_eq!(served.by(&ada, Method::GET, "/api/documents", None).await.1["files"][0]["name"], "secret.md");
-    // What is everybody's is for whoever runs the server.
+    // Global data is for the operator only.
     assert_eq!(served.by(&ada, Method::GET, "/metrics", None).await.0, 403);
 
     assert_eq!(served.get("/api/threads").await.0, 401);
@@ -115,7 +115,7 @@ async fn of_two_users_each_sees_what_is_their_own() {
     assert_eq!(served.by(&ada, Method::GET, "/api/threads", None).await.0, 401);
 }
 
-/// With the real index and no model but extraction.
+/// With the real index and extraction as the model.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_one_user_uploads_is_cited_in_its_place_and_found_by_nobody_else() {
     let home = Home::new();
@@ -144,7 +144,7 @@ async fn what_one_user_uploads_is_cited_in_its_place_and_found_by_nobody_else() 
     assert!(!other.to_string().contains("turquoise"), "{other}");
     let events = served.request(Method::GET, &format!("/api/runs/{}/events", other["run"].as_str().unwrap())).bearer_auth(&bob).send().await.unwrap();
     assert!(!events.text().await.unwrap().contains("turquoise"));
-    // Nor by calling the tool itself, which is the operator's.
+    // Nor by calling the tool directly, which only the operator may.
     let call = json!({ "arguments": { "query": "turquoise" } });
     assert_eq!(served.by(&bob, Method::POST, "/api/registry/tools/docs.search/call", Some(&call)).await.0, 403);
 }
@@ -168,7 +168,7 @@ async fn a_page_has_a_cookie_that_other_pages_cannot_use() {
     assert_eq!(served.request(Method::DELETE, "/api/session").header("cookie", pair).send().await.unwrap().status(), 204);
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(served.request(Method::GET, "/api/settings").header("cookie", pair).send().await.unwrap().status(), 401);
-    // Guessing is slowed down, and nobody else at the same address notices.
+    // Guessing is rate-limited without affecting other clients of the same address.
     let mut statuses = Vec::new();
     for guess in 0..14 {
         statuses.push(served.by(&format!("guess-{guess}"), Method::GET, "/api/status", None).await.0);
@@ -182,7 +182,7 @@ async fn what_is_malformed_too_large_or_from_elsewhere_is_refused() {
     let home = Home::new();
     std::fs::write(home.db().with_file_name("secret.txt"), "secret").unwrap();
     let served = home.serve(&home.script(LOOKS_UP), &[]);
-    // Paths that lead out.
+    // Path traversal.
     for path in [
         "/assets/../Cargo.toml",
         "/assets/%2e%2e/%2e%2e/Cargo.toml",
@@ -202,7 +202,7 @@ async fn what_is_malformed_too_large_or_from_elsewhere_is_refused() {
     assert_eq!(served.put(None, "notes.md", [0xff, 0xfe_u8, 0x00].repeat(2)).await, 201, "UTF-16 has a mark");
     assert_eq!(served.put(None, "program.bin", vec![0x7f, b'E', b'L', b'F', 0, 1]).await, 415);
     assert_eq!(served.put(None, "fake.pdf", "no pdf").await, 415);
-    // Refused before all of it was sent, which a client may hear as a line that was cut.
+    // Rejected before all of it was sent, which a client may see as a closed connection.
     let large =
         served.request(Method::PUT, "/api/documents/large.txt").header("content-type", "application/octet-stream").body(vec![b'x'; (20 << 20) + 1]);
     if let Ok(response) = large.send().await {
@@ -239,14 +239,14 @@ async fn what_is_malformed_too_large_or_from_elsewhere_is_refused() {
         assert_eq!(status, wanted, "{start}: {error}");
         assert!(error["error"]["message"].is_string(), "{start}: {error}");
     }
-    // Headers without end, and one that is too long.
+    // Too many headers, and one that is too long.
     let many: String = (0..500).map(|n| format!("x-{n}: y\r\n")).collect();
     let line = served.raw(format!("GET /api/status HTTP/1.1\r\nhost: 127.0.0.1\r\n{many}\r\n").as_bytes()).await;
     assert!(line.contains(" 431 ") || line.is_empty(), "{line}");
     let line = served.raw(format!("GET /api/status HTTP/1.1\r\nhost: 127.0.0.1\r\nx: {}\r\n\r\n", "y".repeat(200_000)).as_bytes()).await;
     assert!(line.contains(" 431 ") || line.is_empty(), "{line}");
     assert!(served.raw(b"\x16\x03\x01 not http\r\n\r\n").await.contains(" 400 "));
-    // Other pages and other names.
+    // Other origins and hosts.
     for (name, value) in [("origin", "https://evil.example"), ("host", "evil.example")] {
         assert_eq!(served.request(Method::GET, "/api/threads").header(name, value).send().await.unwrap().status(), 403, "{name}");
     }

@@ -1,4 +1,4 @@
-//! What LangServe's clients find at the server that has the page: the same flows, the same users, the same limits.
+//! LangServe clients at the server of the page: the same flows, users and limits.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use crate::serve::{PATIENCE, Served, said};
 use crate::serve_hostile::token;
 use crate::{Home, LOOKS_UP};
 
-/// A question that the script answers only after a long time, and one that it answers at once.
+/// A question that the script answers slowly, and one that it answers immediately.
 const SLOW: &str = "when model answer text~patience reply \"At last.\" after 600000ms\n";
 
 fn state(text: &str) -> Value {
@@ -40,7 +40,7 @@ async fn p3_the_server_of_the_page_speaks_langserve_too() {
         assert_eq!((status, &output["next"], &output["context"]["tone"]), (200, &json!("FINISH"), &json!("dry")), "{path}: {body}");
         let answer = output["messages"][1]["content"].as_str().unwrap();
         assert!(output["messages"][1]["type"] == "ai" && answer.starts_with("After a crash the log is replayed"), "{path}: {body}");
-        // It is a run like any other, for the page as well.
+        // It is an ordinary run, also for the page.
         let run = body["metadata"]["run_id"].as_str().unwrap().replace('-', "");
         let (status, row) = served.get(&format!("/api/runs/{run}")).await;
         assert_eq!((status, row["status"].as_str()), (200, Some("done")), "{path}: {row}");
@@ -52,7 +52,7 @@ async fn p3_the_server_of_the_page_speaks_langserve_too() {
     assert_eq!(served.get("/graph/input_schema").await.1["title"], "autoInput");
     assert!(served.get("/metrics").await.1.as_str().unwrap().contains("flow=\"auto\""), "its runs are counted");
 
-    // What stood there before stands there still, and wrong things are said in LangServe's form.
+    // Other routes still work, and errors have LangServe's form.
     for (path, expected) in [("/", 200), ("/api/status", 200), ("/healthz", 200), ("/assets/nothing.js", 404), ("/graph", 404)] {
         assert_eq!(served.get(path).await.0, expected, "{path}");
     }
@@ -87,7 +87,7 @@ async fn p3_runs_over_langserve_belong_to_who_has_the_token() {
     assert_eq!(status, 200, "{first}");
     let (_, again) = served.invoked(&ada, "/direct/invoke", &body, &key).await;
     assert_eq!(again["metadata"], first["metadata"], "a key is a run");
-    // Bob's "ours" is another thread: nothing tells that Ada uses the name too.
+    // Bob's "ours" is a different thread: nothing reveals that Ada uses the name too.
     let (status, own) = served.invoked(&bob, "/direct/invoke", &body, &key).await;
     assert!(status == 200 && own["metadata"] != first["metadata"], "{own}");
     let (status, other) = served.invoked(&bob, "/direct/invoke", &invoke("What happens after a crash?"), &key).await;
@@ -102,7 +102,7 @@ async fn p3_runs_over_langserve_count_among_those_of_their_user() {
     let home = Home::new();
     let served = home.serve(&home.script(&format!("{SLOW}{LOOKS_UP}")), &[]);
     let slow = invoke("Have patience.");
-    // Nobody listens to them, and they go on all the same: a caller that left keeps its place.
+    // They continue without a client: a caller that disconnected keeps its slot.
     for _ in 0..RUNS_MAX {
         let response = served.request(Method::POST, "/direct/stream").json(&slow).send().await.unwrap();
         assert_eq!(response.status(), 200);
@@ -111,10 +111,10 @@ async fn p3_runs_over_langserve_count_among_those_of_their_user() {
     assert_eq!((refused.status().as_u16(), refused.headers()["retry-after"].to_str().unwrap()), (429, "2"));
     assert_eq!(served.invoked("", "/direct/stream", &slow, &[]).await.0, 429);
     assert_eq!(served.post("/api/runs", &json!({ "question": "a crash?", "flow": "direct" })).await.0, 429, "they are the same places");
-    // A batch waits for its turn.
+    // A batch waits for slots.
     let batch = served.request(Method::POST, "/direct/batch").json(&json!({ "inputs": ["a crash?", "a crash!", "crashes"] }));
     let batch = tokio::spawn(said(batch));
-    // A stream begins before its run is in the database.
+    // A stream starts before its run is in the database.
     let begun = Instant::now();
     let running = loop {
         let (_, running) = served.get("/api/runs?status=running").await;

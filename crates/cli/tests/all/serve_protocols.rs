@@ -1,5 +1,5 @@
-//! The protocols by which other people's programs speak to flows: what each sends for the same runs, as a table that the guide shows; the limits and the users they
-//! share; and requests that are damaged.
+//! The protocols for other people's clients: the events each sends for the same runs, as a table that the guide shows; shared limits and
+//! users; and damaged requests.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::serve_hostile::token;
 const SCRIPT: &str = include_str!("../../../../lab/peers/openai.d/agent.script");
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../guide/src/protocol-events.md");
 
-/// What is asked, and of which flow.
+/// A question and its flow.
 struct Scenario {
     title: &'static str,
     flow: &'static str,
@@ -69,7 +69,7 @@ async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
     }
 }
 
-/// Stops the one run that is going, as another client would.
+/// Cancels the running run, as another client would.
 async fn stop(served: &Served, is_wanted: bool) {
     if !is_wanted {
         return;
@@ -77,7 +77,7 @@ async fn stop(served: &Served, is_wanted: bool) {
     loop {
         let (_, running) = served.get("/api/runs?status=running").await;
         if let Some(run) = running["runs"][0]["run"].as_str() {
-            // Its first tool call hangs; what comes before that is to be seen.
+            // Its first tool call hangs; the events before that are expected.
             tokio::time::sleep(Duration::from_millis(400)).await;
             served.post(&format!("/api/runs/{run}/cancel"), &json!({})).await;
             return;
@@ -96,7 +96,7 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             let events = served.events(&run, None, |event| event.event == "end").await;
             events
                 .iter()
-                // Who begins to watch later sees no pieces.
+                // A later watcher gets no deltas.
                 .filter(|event| event.event != "delta")
                 .map(|event| if event.event == "told" { event.data["event"].as_str().unwrap_or_default().to_owned() } else { event.event.clone() })
                 .collect()
@@ -182,7 +182,7 @@ fn frames(text: &str) -> Vec<(String, Value)> {
     text.split("\n\n").filter_map(frame).collect()
 }
 
-/// A call of a flow by MCP, from a host that can ask nobody.
+/// Calls a flow by MCP, from a host without elicitation.
 async fn mcp(served: &Served, flow: &str, arguments: &Value) -> Vec<String> {
     let send = |session: Option<String>, body: Value| {
         let request = served.request(Method::POST, "/mcp").header("accept", "application/json, text/event-stream").json(&body);
@@ -259,14 +259,14 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
     let get = json!({ "jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": { "id": task } });
     assert_eq!(post("/a2a", &get, Some(&ada), &[]).await.1["result"]["status"]["state"], "TASK_STATE_COMPLETED");
     assert_eq!(post("/a2a", &get, Some(&bob), &[]).await.1["error"]["code"], -32001);
-    // A key is a run, of one user.
+    // A key identifies a run of one user.
     let key = [("idempotency-key", "k-1")];
     let first = post("/v1/chat/completions", &chat, Some(&ada), &key).await.1["baton"]["run"].clone();
     assert_eq!(post("/v1/chat/completions", &chat, Some(&ada), &key).await.1["baton"]["run"], first);
     assert_ne!(post("/v1/chat/completions", &chat, Some(&bob), &key).await.1["baton"]["run"], first);
 }
 
-/// Callers say anything at all. `BATON_MANGLED` says how often.
+/// Clients may send anything. `BATON_MANGLED` sets the number of requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
     let home = Home::new();
@@ -295,7 +295,7 @@ async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
                     refused += 1;
                     assert!(said.to_string().len() > 10, "{path}: {status} without words for {}", String::from_utf8_lossy(&bytes));
                 }
-                // A request that was damaged into another one may fail by itself, and says so.
+                // A damaged request may be a valid one that fails, with an error.
                 500 if said["error"]["code"] == "run_failed" => refused += 1,
                 _ => panic!("{path}: {status} {said} for {}", String::from_utf8_lossy(&bytes)),
             }

@@ -1,4 +1,4 @@
-//! One user of a server against another: documents, and tools that are the operator's.
+//! Isolation of users: documents, and tools of the operator.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ impl Served {
         tokio::time::timeout(Duration::from_secs(60), is_indexed).await.unwrap();
     }
 
-    /// Everything that a run says to its user once it rests: its state, its answer, its events.
+    /// All output of a finished run for its user: state, answer, events.
     pub(crate) async fn all_of(&self, token: &str, run: &str) -> String {
         let path = format!("/api/runs/{run}");
         let rests = async {
@@ -96,7 +96,7 @@ async fn tools_of_the_operator_are_not_called_for_users_whatever_a_plan_says() {
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&named)).await;
     let all = served.all_of(&ada, run["run"].as_str().unwrap()).await;
     assert!(!all.contains("7351"), "{all}");
-    // A plan that the user wrote in the model's place, at whichever step it is asked for.
+    // A plan that the user injects in place of the model, at whichever step requests it.
     let asked = json!({ "question": "What is in the file of the operator?", "flow": "reason" });
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&asked)).await;
     let run = run["run"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! Settings of flows at every door: the command line, a session, the configuration, the API and LangServe.
+//! Settings of flows in every interface: command line, session, configuration, API and LangServe.
 
 use std::io::Write as _;
 use std::process::Stdio;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{CommandOutput, Home, LOOKS_UP};
 
-/// A model that always misses something, so that a search plans as often as it may; and one that routes to `search`.
+/// A model that always reports missing information, so that a search plans as often as allowed; and one that routes to `search`.
 const NEVER_CONTENT: &str = r#"
 when model synthesis reply {"reasoning": "", "response_content": "After a crash the log is replayed from the last checkpoint [1].", "missing": "what the log is called"} tokens 60/10
 when model route reply {"flow": "search"}
@@ -27,7 +27,7 @@ impl Home {
     }
 }
 
-/// How often a search planned, by the output of its run.
+/// Number of plans of a search, from the output of its run.
 fn turns(said: &CommandOutput) -> u64 {
     let last = said.lines().pop().unwrap_or_else(|| panic!("{said:?}"));
     iterations(&last).unwrap_or_else(|| panic!("no iterations in {last}"))
@@ -49,7 +49,7 @@ fn s13_set_is_for_one_question_and_a_wrong_one_says_what_there_is() {
     assert_eq!(turns(&ask("search", &[])), 1);
     assert_eq!(turns(&ask("search", &["max_turn_iterations=3"])), 3);
     assert_eq!(turns(&ask("search", &["max_turn_iterations=3", "max_turn_iterations=2"])), 2, "the last counts");
-    // The front door passes it on to the flow it chooses.
+    // The router passes it on to the flow it chooses.
     assert_eq!(turns(&ask("auto", &["search.max_turn_iterations=2"])), 2);
     assert_eq!(turns(&ask("auto", &["max_turn_iterations=2"])), 2);
     let runs = home.runs().len();
@@ -149,7 +149,7 @@ async fn s13_the_api_takes_settings_and_says_what_there_is() {
     for (flow, settings, made) in [
         ("search", json!({}), 2),
         ("search", json!({ "max_turn_iterations": 1 }), 1),
-        // Where a script replaces models and tools, the API's `auto` is the sample, so the flow's own name stands for the front door's way of naming it.
+        // With a script, the API's `auto` is the sample, so the flow's own name is used instead.
         ("search", json!({ "search.max_turn_iterations": 3 }), 3),
         ("search", json!({ "search": { "max_turn_iterations": 3 } }), 3),
     ] {

@@ -1,4 +1,4 @@
-//! R13, R14, R15 at the command line: requests that are carried out with tools.
+//! R13, R14, R15 on the command line: requests carried out with tools.
 
 use serde_json::{Value, json};
 

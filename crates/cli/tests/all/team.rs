@@ -38,7 +38,7 @@ fn post(port: u16, path: &str, body: &Value) -> (String, Value) {
     (head.lines().next().unwrap().to_owned(), serde_json::from_str(body).unwrap())
 }
 
-/// Ends with the test.
+/// Stopped with the test.
 struct Process(Child);
 
 impl Drop for Process {
@@ -77,7 +77,7 @@ fn p1_an_agent_is_a_process_with_a_port_and_a_database_of_its_own() {
     home.baton(&["agent", "writer", "--port", &port]).complains(2, &[&port, "cannot listen on"]);
 }
 
-/// Processes whose parent this is, with what they were started with.
+/// Child processes, with their command lines.
 fn children(parent: u32) -> Vec<(u32, String)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -147,7 +147,7 @@ fn p9_agents_that_run_on_this_machine_are_used_without_configuration_and_shown()
     let said: Value = serde_json::from_str(&line).unwrap();
     assert_eq!(said["agent"], "researcher", "by the document's name");
     let port = said["listening"].as_str().unwrap().rsplit_once(':').unwrap().1;
-    // The ports of this test in place of the default ones; nobody listens at the others.
+    // The ports of this test instead of the default ones, which nothing uses.
     let config = home.folder.path().join("baton.toml");
     std::fs::write(&config, format!("model = \"extract\"\n[team.ports]\nresearcher = {port}\nDocumentCreator = 1\nGmail = 1\n")).unwrap();
     let other = Home::new();

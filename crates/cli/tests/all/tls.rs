@@ -1,4 +1,4 @@
-//! TLS from files, cookies over it, certificates that are renewed, and proxies that are believed.
+//! TLS from files, cookies over it, renewed certificates, and trusted proxies.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::serve_hostile::token;
 use crate::{Home, LOOKS_UP};
 
 impl Home {
-    /// A certificate for 127.0.0.1 and its key, made by openssl.
+    /// A certificate for 127.0.0.1 and its key, created by openssl.
     fn certificate(&self) -> (PathBuf, PathBuf) {
         let (cert, key) = (self.db().with_file_name("tls.crt"), self.db().with_file_name("tls.key"));
         let made = Command::new("openssl")
@@ -33,7 +33,7 @@ impl Home {
     }
 }
 
-/// A client that believes this certificate and no other.
+/// A client that trusts this certificate and no other.
 fn client(certificate: &PathBuf) -> Client {
     let certificate = Certificate::from_pem(&std::fs::read(certificate).unwrap()).unwrap();
     Client::builder().no_proxy().pool_max_idle_per_host(0).tls_certs_only([certificate]).build().unwrap()
@@ -52,7 +52,7 @@ async fn a_server_speaks_tls_with_the_certificate_of_its_files_also_after_they_c
     };
     let first = client(&cert);
     assert_eq!(status(first.clone()).await.unwrap(), 200);
-    // Plain HTTP gets nothing, and the server goes on.
+    // Plain HTTP is refused, and the server keeps running.
     assert!(served.client.get(served.url.replace("https", "http")).send().await.is_err());
     let opened = first.post(format!("{}/api/session", served.url)).json(&json!({ "token": ada })).send().await.unwrap();
     let cookie = opened.headers()["set-cookie"].to_str().unwrap();
@@ -91,7 +91,7 @@ async fn a_believed_proxy_says_who_calls_and_nobody_else() {
         let served = home.serve(&home.script(LOOKS_UP), &["--config", config.to_str().unwrap()]);
         let request = served.request(Method::GET, "/api/status").header("x-forwarded-for", "1.1.1.1, 192.0.2.7").bearer_auth("a wrong token");
         assert_eq!(request.send().await.unwrap().status(), 401);
-        // What was refused is written soon after.
+        // A refusal is recorded soon afterwards.
         let refused = || home.audit(&[]).into_iter().rfind(|line| line["what"] == "sign_in_refused").map(|line| line["from"].clone());
         for _ in 0..100 {
             if refused() == Some(json!(from)) {

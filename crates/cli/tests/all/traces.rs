@@ -1,4 +1,4 @@
-//! What a collector of traces gets: a real receiver of OTLP over HTTP, and the program sending to it.
+//! Exported traces: a real OTLP/HTTP receiver, and the program sending to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::models::{bare, openai};
 use crate::{ANSWER, CommandOutput, Home, LOOKS_UP};
 
-/// A word that only the question has.
+/// Contains a word that occurs nowhere else.
 const QUESTION: &str = "What is a chrysoprase baton?";
 
 #[derive(Clone, Default)]
@@ -271,7 +271,7 @@ fn it_is_on_only_where_somebody_asked_for_it_and_logs_are_as_ever() {
 async fn a_server_goes_on_with_its_callers_trace_and_sends_the_rest_when_it_is_stopped() {
     let (home, collector) = (Home::new(), Collector::start());
     let script = home.script(LOOKS_UP);
-    // So long that only the end can have sent anything.
+    // So long that only the shutdown can have sent anything.
     let mut command = home.command(&["serve", "--port", "0", "--json"]);
     command.env("BATON_SCRIPT", &script).env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url).env("OTEL_BSP_SCHEDULE_DELAY", "600000");
     let mut served = home.started(command.stderr(Stdio::null()));

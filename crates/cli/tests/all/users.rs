@@ -1,4 +1,4 @@
-//! Taking out and deleting everything of a user.
+//! Exporting and deleting everything of a user.
 
 use std::path::{Path, PathBuf};
 
@@ -77,7 +77,7 @@ async fn a_deleted_user_leaves_no_trace_and_others_keep_theirs() {
     assert_eq!((users[0]["user"].as_str(), users[0]["threads"].as_u64()), (Some("bob"), Some(2)));
     assert_eq!(workspaces("bobsword"), 1);
 
-    // The index is made again, Bob finds his own, and Ada's token opens nothing.
+    // The index is rebuilt, Bob finds his own documents, and Ada's token is invalid.
     let served = home.serve("", &["--model", "extract"]);
     assert_eq!(served.by(&ada, Method::GET, "/api/status", None).await.0, 401);
     let body = json!({ "question": "Where is the bobsword in the garden?", "flow": "direct" });

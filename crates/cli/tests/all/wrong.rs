@@ -1,4 +1,4 @@
-//! What is told to those who err, or whose files do.
+//! Error messages for wrong input and damaged files.
 
 use crate::Home;
 
@@ -10,7 +10,7 @@ fn an_unknown_run_is_answered_with_those_there_are() {
     let run = home.newest();
     home.baton(&["runs", "show", "zz"]).complains(2, &["no run's id contains \"zz\"", &run, "baton runs list"]);
     home.well(&["ask", "And this?"]);
-    // Ids begin with a time, and these two are young.
+    // Ids begin with a time, and these two are recent.
     home.baton(&["runs", "show", &run[..6]]).complains(2, &["fits several runs", &run]);
     home.baton(&["runs", "show", ""]).complains(2, &["which run?"]);
 }
@@ -70,7 +70,7 @@ fn help_teaches_and_the_version_is_told() {
     ] {
         assert!(home.well(args).out.contains("Examples:"), "{args:?}");
     }
-    // Wherever a run may end, what its end means is told.
+    // Every command that ends a run documents the exit codes.
     for args in [&["ask", "--help"][..], &["chat", "--help"]] {
         assert!(home.well(args).out.contains("4  the run waits for a person"), "{args:?}");
     }

@@ -17,32 +17,37 @@ use crate::toolbox::Tool;
 
 /// The classes.
 pub const FLOWS: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
-/// Features are hashed into so many places.
+/// Number of hash buckets for features.
 pub const PLACES: usize = 1 << 14;
-/// Longer requests are judged by their beginning.
+/// Longer requests are classified by their first characters.
 const CHARS_MAX: usize = 600;
 
-/// What the router knows of a request.
+/// The router's input.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
+    /// The request.
     pub question: &'a str,
-    /// Something was said in the thread before.
+    /// The thread has earlier messages.
     pub has_history: bool,
     /// The best-fitting tools; `None` if they could not be listed.
     pub tools: Option<&'a [Tool]>,
 }
 
+/// A hashed feature of a request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Feature {
+    /// Its hash bucket.
     pub place: usize,
+    /// Its weight in the normalized vector.
     pub value: f64,
 }
 
-/// Share of the words, of the n-grams and of everything else in the length of a feature vector.
+/// Weight of words, n-grams and all other features in the norm of a feature vector.
 const WORDS_SHARE: f64 = 1.0;
 const GRAMS_SHARE: f64 = 1.0;
 const SIGNAL_VALUE: f64 = 0.8;
 
+/// The features of a request.
 pub fn features(request: &Request<'_>) -> Vec<Feature> {
     let text: String = request.question.chars().take(CHARS_MAX).flat_map(char::to_lowercase).collect();
     let words = words(&text);
@@ -54,13 +59,13 @@ pub fn features(request: &Request<'_>) -> Vec<Feature> {
     features
 }
 
-/// A block of features with a common length, however many there are.
+/// Adds a block of features scaled to a common norm, independent of their number.
 fn add(features: &mut Vec<Feature>, block: &BTreeSet<String>, share: f64) {
     let value = share / (block.len().max(1) as f64).sqrt();
     features.extend(block.iter().map(|name| Feature { place: place(name), value }));
 }
 
-/// Runs of letters and digits; of scripts without spaces, every character. Digits are all alike.
+/// Runs of letters and digits; in scripts without spaces, every character. All digits become `0`.
 fn words(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     let mut is_open = false;
@@ -71,7 +76,7 @@ fn words(text: &str) -> Vec<String> {
         } else if c.is_alphanumeric() {
             let c = if c.is_numeric() { '0' } else { c };
             match words.last_mut().filter(|_| is_open) {
-                // A number is one word, however long it is.
+                // A number is one word of a single `0`, whatever its length.
                 Some(word) if c == '0' && word.ends_with('0') => {}
                 Some(word) => word.push(c),
                 None => words.push(c.to_string()),
@@ -96,7 +101,7 @@ fn word_features(words: &[String]) -> BTreeSet<String> {
     single.chain(pairs).chain(first).chain(opening).collect()
 }
 
-/// Parts of words, so that an ending or a compound is known although the word is not.
+/// Character n-grams, so that an ending or a compound is recognized although the whole word is unknown.
 fn gram_features(words: &[String]) -> BTreeSet<String> {
     const GRAM_CHARS: [usize; 3] = [3, 4, 5];
     let mut grams = BTreeSet::new();
@@ -112,7 +117,7 @@ fn gram_features(words: &[String]) -> BTreeSet<String> {
     grams
 }
 
-/// What the form of the request, the conversation and the tools say.
+/// Features of the form of the request, the conversation and the tools.
 fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
     let question = request.question;
     let mut signals = BTreeSet::new();
@@ -169,10 +174,10 @@ fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
     signals
 }
 
-/// The tool with the most words of the request in its name, the first of equals. What servers write about their tools is not read here: a description could
-/// be written to attract requests.
+/// The tool whose name shares the most words with the request, the first of equals. Descriptions are not read here: a server could write
+/// one to attract requests.
 fn fitting<'t>(words: &[String], tools: &'t [Tool]) -> Option<&'t Tool> {
-    /// Shorter words are in everything.
+    /// Shorter words match too many names.
     const NAME_CHARS_MIN: usize = 4;
     let count = |tool: &Tool| {
         let name = tool.name.to_lowercase();
@@ -196,7 +201,7 @@ fn is_mail_address(token: &str) -> bool {
     token.split_once('@').is_some_and(|(user, host)| !user.is_empty() && host.contains('.') && host.len() >= 4)
 }
 
-/// `notes.txt`, `src/main.rs`, `.env` is not one. What ends a sentence is not part of a name.
+/// `notes.txt`, `src/main.rs`; not `.env`. Punctuation that ends a sentence is not part of a name.
 fn is_file_name(token: &str) -> bool {
     const EXTENSION_CHARS_MAX: usize = 5;
     let token = token.trim_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -209,27 +214,27 @@ fn is_file_name(token: &str) -> bool {
     })
 }
 
-/// `name(` without a space, as a call is written.
+/// `name(` without a space before the bracket, the form of a call.
 fn has_call(text: &str) -> bool {
     text.match_indices('(').any(|(at, _)| text[..at].ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
 }
 
-/// FNV-1a, folded into the number of places.
+/// FNV-1a, reduced to the number of buckets.
 fn place(name: &str) -> usize {
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     ((hash >> 32 ^ hash) % PLACES as u64) as usize
 }
 
-/// A linear model with one weight of a byte for every place and flow.
+/// A linear model with one byte of weight for each bucket and flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Classifier {
     scales: [f64; FLOWS.len()],
     biases: [f64; FLOWS.len()],
-    /// Of the first place all flows, then of the second.
+    /// Row-major: all flows of the first bucket, then of the second.
     weights: Vec<i8>,
 }
 
-/// Why bytes are not a classifier.
+/// Why bytes are not a valid classifier file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotWeights(pub String);
 
@@ -246,6 +251,7 @@ static BUILT_IN: LazyLock<Classifier> =
     LazyLock::new(|| Classifier::from_bytes(include_bytes!("weights.bin")).expect("the committed weights are read in a test"));
 
 impl Classifier {
+    /// The committed weights.
     pub fn built_in() -> &'static Classifier {
         &BUILT_IN
     }
@@ -255,7 +261,7 @@ impl Classifier {
         let mut scales = [0.0; FLOWS.len()];
         for (flow, scale) in scales.iter_mut().enumerate() {
             let largest = weights.iter().map(|each| each[flow].abs()).fold(0.0, f64::max);
-            // As the file holds it.
+            // Rounded to the precision of the file.
             *scale = f64::from((largest / 127.0) as f32).max(f64::from(f32::MIN_POSITIVE));
         }
         let rounded = |each: &[f64; FLOWS.len()]| {
@@ -266,6 +272,7 @@ impl Classifier {
         Classifier { scales, biases, weights: weights.iter().flat_map(rounded).collect() }
     }
 
+    /// The file format.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         for number in self.scales.iter().chain(&self.biases) {
@@ -275,6 +282,7 @@ impl Classifier {
         bytes
     }
 
+    /// Parses the file format.
     pub fn from_bytes(bytes: &[u8]) -> Result<Classifier, NotWeights> {
         let expected = HEAD_BYTES + PLACES * FLOWS.len();
         if bytes.len() != expected {
@@ -294,6 +302,7 @@ impl Classifier {
         })
     }
 
+    /// Probabilities in the order of [`FLOWS`].
     pub fn scores(&self, features: &[Feature]) -> [f64; FLOWS.len()] {
         let mut sums = [0.0; FLOWS.len()];
         for feature in features {

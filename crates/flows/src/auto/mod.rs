@@ -34,7 +34,7 @@ use crate::toolbox::{self, Tool, Toolbox};
 use classify::Classifier;
 pub use rules::choose;
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Choose for me",
     description: "Picks the way that suits the question",
@@ -43,6 +43,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("auto", flow)
 };
 
+/// Builds the graph.
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let fold = |fold: fn(&mut Auto, &Replies<'_>, &Registry) -> Go| {
         let registry = registry.clone();
@@ -59,7 +60,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .input(Auto::of)
         .output(output)
         .delegates()
-        // Behind it may be `chat`, which takes most of all; each flow hears as much of it as it wants, and learns by itself what it learnt.
+        // The chosen flow may be `chat`, which uses the most history. Each flow takes only as much as it needs and keeps its own notes.
         .recall(context::recall(crate::chat::RECALLED_MESSAGES_MAX / 2))
         .build()
 }
@@ -73,11 +74,11 @@ pub struct Settings {
     /// Settings for whichever of them is chosen, by its name.
     #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
-    /// Who chooses where no rule does: `both` (the model where the classifier is unsure), `classifier` or `model`.
+    /// What chooses where no rule does: `both` (the model where the classifier is unsure), `classifier` or `model`.
     pub router: Router,
 }
 
-/// Who chooses where no rule does.
+/// What chooses where no rule does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Router {
@@ -90,19 +91,22 @@ pub enum Router {
 /// The flow that was chosen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
+    /// Its name.
     pub flow: String,
-    /// For people.
+    /// Explanation for users.
     pub why: String,
+    /// What decided.
     pub by: DecidedBy,
 }
 
+/// What chose the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
     Rule,
     Classifier,
     Model,
-    /// The flow before it could not do the task.
+    /// The previous flow could not do the task.
     HandOver,
 }
 
@@ -110,7 +114,7 @@ const ROUTE: Prompt = Prompt { long: include_str!("route.md"), short: include_st
 const ROUTE_TOKENS_MAX: u32 = 120;
 const ROUTE_MS_MAX: u64 = 30_000;
 const ROUTE_HISTORY_MESSAGES_MAX: usize = 4;
-/// The history in the prompt says what the message refers to, not more.
+/// In the routing prompt the history only has to resolve references in the message.
 const ROUTE_HISTORY_TOKENS_MAX: usize = 200;
 const ROUTE_QUESTION_TOKENS_MAX: usize = 1_000;
 const ROUTE_TOOLS_MAX: usize = 6;
@@ -121,9 +125,9 @@ const FLOW_MS_MAX: u64 = 30 * 60 * 1_000;
 const SMALL_CONFIDENCE_MIN: f64 = 0.6;
 /// A small model chooses only between flows that the classifier gives at least this probability: alone it takes every document for a task of `reason`.
 const SHORTLIST_SHARE_MIN: f64 = 0.1;
-/// A large model answers in a moment and understands more.
+/// A large model is fast and more accurate, so the classifier decides alone only above this.
 const CONFIDENCE_MIN: f64 = 0.9;
-/// A question of no more words is answered by one look into the user's documents, if the model is a small one.
+/// With a small model, a question of at most this many words is answered by one document search.
 const PLAIN_WORDS_MAX: usize = 25;
 
 /// Flows that do nearly the same, best first, for when one is not available.
@@ -142,13 +146,13 @@ struct Auto {
     settings: Settings,
     /// The best-fitting tools, without their schemas; `None` before they are listed and if they cannot be.
     tools: Option<Vec<Tool>>,
-    /// What the classifier holds for best.
+    /// The classifier's best choice.
     guess: Option<Choice>,
-    /// The flows that a small model is to choose from; all that are possible if empty.
+    /// The flows a small model chooses from; empty means all possible flows.
     #[serde(default)]
     shortlist: Vec<String>,
     choice: Option<Choice>,
-    /// The flow that was tried before, and why another one took its place.
+    /// The flow that was tried first, and why another one replaced it.
     handed_over: Option<HandOver>,
     output: Value,
 }
@@ -163,7 +167,7 @@ impl Auto {
     fn of(input: Input<Settings>) -> Auto {
         let Input { question, history, model, strict, docs, approve, settings, .. } = input;
         let mut settings = settings.unwrap_or_default();
-        // It cannot choose itself.
+        // `auto` cannot choose itself.
         settings.flows.retain(|flow| flow != "auto");
         if settings.flows.is_empty() {
             settings.flows = vec!["direct".to_owned(), "search".to_owned()];
@@ -185,7 +189,7 @@ impl Auto {
         !input::last_messages(&self.history, 1).is_empty()
     }
 
-    /// Whether a flow is there and has what it needs: a conversation or a tool.
+    /// Whether a flow is registered and has what it needs: a conversation or a tool.
     fn is_possible(&self, flow: &str, registry: &Registry) -> bool {
         let has_needed = match registry.get(flow).and_then(|flow| flow.routing).map(|routing| routing.needs) {
             Some(Needs::Conversation) => self.has_history(),
@@ -195,13 +199,13 @@ impl Auto {
         self.knows(flow) && has_needed
     }
 
-    /// In the order in which they were given; all of them if none has what it needs.
+    /// In the order given; all of them if none has what it needs.
     fn possible(&self, registry: &Registry) -> Vec<&str> {
         let possible: Vec<&str> = self.settings.flows.iter().map(String::as_str).filter(|flow| self.is_possible(flow, registry)).collect();
         if possible.is_empty() { self.settings.flows.iter().map(String::as_str).collect() } else { possible }
     }
 
-    /// What the model may choose.
+    /// The flows offered to the model.
     fn offered(&self, registry: &Registry) -> Vec<&str> {
         if self.shortlist.is_empty() { self.possible(registry) } else { self.shortlist.iter().map(String::as_str).collect() }
     }
@@ -217,15 +221,16 @@ impl Auto {
     }
 }
 
-/// What the classifier says of a request: the possible flows with their probabilities, the best first. What is said for a flow that is not possible counts for the
-/// one that comes nearest to it.
+/// The possible flows with their probabilities for a request, best first. The probability of a flow that is not possible is added to its
+/// nearest substitute.
 fn classified(s: &Auto, registry: &Registry) -> Vec<(&'static str, f64)> {
     let features = classify::features(&classify::Request { question: &s.question, has_history: s.has_history(), tools: s.tools.as_deref() });
     let possible = s.possible(registry);
     let mut scores = [0.0; classify::FLOWS.len()];
     for (flow, score) in classify::FLOWS.into_iter().zip(Classifier::built_in().scores(&features)) {
         let wanted = std::iter::once(flow).chain(substitutes(registry, flow).iter().copied()).find(|flow| possible.contains(flow));
-        // With documents, `direct` and `search` look at the same passages; which is worth it depends on the model and not on the words.
+        // With documents, `direct` and `search` see the same passages; which one is worth its cost depends on the model, not on the
+        // wording.
         let wanted =
             wanted.map(|flow| if s.docs && matches!(flow, "direct" | "search") { over_documents(s, &possible).unwrap_or(flow) } else { flow });
         if let Some(at) = wanted.and_then(|wanted| classify::FLOWS.iter().position(|flow| *flow == wanted)) {
@@ -245,7 +250,7 @@ pub(crate) fn needs_tools(question: &str, has_history: bool, tools: &[Tool]) -> 
     share(&["search", "reason"]) > share(&["direct", "chat"])
 }
 
-/// The user named documents: one plain question is answered by one look into them where the model is small and slow, anything else by a search.
+/// With documents, a small and slow model answers one plain question from a single search; everything else goes to `search`.
 fn over_documents(s: &Auto, possible: &[&str]) -> Option<&'static str> {
     let is_plain = s.model.is_small && s.question.split_whitespace().count() <= PLAIN_WORDS_MAX;
     let wanted = if is_plain { ["direct", "search"] } else { ["search", "direct"] };
@@ -282,7 +287,7 @@ fn decide(s: &mut Auto, registry: &Registry) -> Go {
         let choice = Choice { flow: (*only).to_owned(), why: "no other flow has what it needs here".to_owned(), by: DecidedBy::Rule };
         return s.take(choice);
     }
-    // The classifier knows the flows it was trained on and no others.
+    // The classifier covers only the flows it was trained on.
     let knows_all = s.settings.flows.iter().all(|flow| classify::FLOWS.contains(&flow.as_str()));
     let confidence_min = match s.settings.router {
         Router::Classifier => 0.0,
@@ -300,13 +305,13 @@ fn decide(s: &mut Auto, registry: &Registry) -> Go {
     s.guess = Some(choice);
     if s.settings.router == Router::Both && s.model.is_small && knows_all {
         let likely: Vec<String> = ranked.iter().filter(|(_, share)| *share >= SHORTLIST_SHARE_MIN).map(|(flow, _)| (*flow).to_owned()).collect();
-        // Of one alone there is nothing to choose.
+        // A shortlist of one leaves nothing to choose.
         s.shortlist = if likely.len() > 1 { likely } else { Vec::new() };
     }
     Go::to("ask")
 }
 
-/// The system text is the same for all requests up to the tools, so that a model that keeps prefixes reads it once.
+/// The system text is identical for all requests up to the tools, so that a model with a prefix cache reads it once.
 fn ask_model(s: &Auto, registry: &Registry) -> Ask {
     let purpose = |flow: &str| registry.get(flow).and_then(|flow| flow.routing).map_or("", |routing| routing.purpose);
     let flows: Vec<Value> = s.settings.flows.iter().map(|flow| json!({ "name": flow, "about": purpose(flow) })).collect();
@@ -367,9 +372,10 @@ fn ask_flow(s: &Auto) -> Ask {
     });
     let mut settings = s.settings.each.get(flow).cloned().unwrap_or(Value::Null);
     match flow {
-        // That it takes a plan has been decided here. Where the user asked for it in words, `reason` sees that by itself, and how much was asked for.
+        // The router has decided that a plan is needed. If the user asked for one explicitly, `reason` detects that itself, and the depth
+        // asked for.
         "reason" if s.choice.as_ref().is_none_or(|choice| choice.by != DecidedBy::Rule) => set_default(&mut settings, "way", json!("agentic")),
-        // Another flow can take over. A small model would say so of what it could answer.
+        // Another flow can take over. A small model would also decline requests that it could answer.
         "direct" if s.handed_over.is_none() && abler(s, flow).is_some() && !s.model.is_small => {
             set_default(&mut settings, "may_decline", json!(true));
         }
@@ -426,13 +432,14 @@ fn fold_flow(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
     }
 }
 
-/// Once, and noted.
+/// Allowed once per run; recorded in a note.
 fn hand_over(s: &mut Auto, to: &str, why: String) -> Go {
     s.handed_over = Some(HandOver { from: s.chosen().to_owned(), why: why.clone() });
     s.take(Choice { flow: to.to_owned(), why, by: DecidedBy::HandOver })
 }
 
-/// Another flow would cost again what was stopped or used up, or need the same model. What a team may have done is not covered up by another answer.
+/// Another flow would repeat a cancelled or used-up budget, or need the same model. Side effects of a team are not hidden by another
+/// answer.
 fn is_final(failure: &Failure, flow: &str, registry: &Registry) -> bool {
     let may_be_replaced = registry.get(flow).and_then(|flow| flow.routing).is_some_and(|routing| routing.may_be_replaced);
     matches!(failure.kind, FailureKind::Cancelled | FailureKind::Budget | FailureKind::InDoubt)
@@ -440,7 +447,8 @@ fn is_final(failure: &Failure, flow: &str, registry: &Registry) -> bool {
         || !may_be_replaced
 }
 
-/// Why a flow that has answered could not do the task, by its own report. Only what has called no tool reports it, so nothing is done twice.
+/// Why a flow that has answered could not do the task, by its own report. Only flows that called no tool report this, so nothing is done
+/// twice.
 fn inability(flow: &str, output: &Value) -> Option<String> {
     let is_empty = |name: &str| output.get(name).and_then(Value::as_array).is_some_and(Vec::is_empty);
     match flow {
@@ -450,7 +458,7 @@ fn inability(flow: &str, output: &Value) -> Option<String> {
     }
 }
 
-/// What the chosen flow answered, as it is, and which one that was.
+/// The output of the chosen flow, unchanged, with the flow's name added.
 fn output(s: &Auto) -> Value {
     let mut output = s.output.clone();
     if let (Value::Object(fields), Some(choice)) = (&mut output, &s.choice) {

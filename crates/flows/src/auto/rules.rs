@@ -1,11 +1,11 @@
-//! Which flow a message asks for in so many words: a flow that is named, "quick answer", "step by step", or nothing but a greeting. `None` for everything else, which the
-//! classifier and the model decide.
+//! Explicit choices in a message: a flow that is named, "quick answer", "step by step", or a bare greeting. `None` for everything else,
+//! which the classifier and the model decide.
 
 use super::classify::FLOWS;
 use super::{Choice, DecidedBy};
 use crate::registry::Registry;
 
-/// Phrases by which a user says how an answer should be found. The earliest in a message counts.
+/// Phrases by which a user requests a kind of answer. The earliest in a message counts.
 const EXPLICIT: [(&str, &[&str]); 2] = [
     (
         "direct",
@@ -74,10 +74,10 @@ const GREETINGS: [&str; 30] = [
     "谢谢",
     "ciao",
 ];
-/// A greeting with more words after it is about something else.
+/// A greeting followed by more words is about something else.
 const GREETING_WORDS_MORE_MAX: usize = 1;
 
-/// `known`: the flows there are.
+/// `known`: the registered flows.
 pub fn choose(question: &str, known: &[&str], registry: &Registry) -> Option<Choice> {
     let text = normalized(question);
     if let Some((flow, phrase)) = requested(&text, registry) {
@@ -126,7 +126,7 @@ fn requested(text: &str, registry: &Registry) -> Option<(&'static str, &'static 
 fn explicit(question: &str, text: &str) -> Option<(&'static str, String)> {
     let phrases = EXPLICIT.iter().flat_map(|(flow, phrases)| phrases.iter().map(move |phrase| (*flow, *phrase)));
     let said = phrases.filter_map(|(flow, phrase)| Some((position(text, phrase)?, flow, phrase)));
-    // "Quick: …" and "…, quick!" are addressed to us; a quick sort is not.
+    // "Quick: …" and "…, quick!" are instructions; "a quick sort" is not.
     let trimmed = question.trim().to_lowercase();
     let is_quick = ["quick:", "quick,", "quick!", "quick -", "quick –"].iter().any(|start| trimmed.starts_with(start))
         || [", quick", ", quick!", ", quick.", ", quick please", "(quick)"].iter().any(|end| trimmed.ends_with(end));

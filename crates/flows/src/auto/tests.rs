@@ -33,7 +33,7 @@ fn tools(names: &[(&str, bool)]) -> ScriptedReply {
     Ok(json!({ "text": "", "data": { "tools": tools }, "spans": [] }))
 }
 
-/// What the classifier is not sure of.
+/// A request on which the classifier is unsure.
 const UNCLEAR: &str = "Get me the train tickets";
 
 fn large() -> Value {
@@ -105,7 +105,7 @@ fn x2_the_classifier_decides_what_it_is_sure_of_with_the_tools_there_are() {
         ("And in 2020?", &thread, &builtin, "chat"),
         ("Research batons and send an e-mail to Ada", &none, &builtin, "supervise"),
         ("Is cloning defensible? Let experts debate it and have the verdict reviewed.", &none, &builtin, "panel"),
-        // Without a tool nothing can be looked up or done.
+        // Without a tool nothing can be looked up or executed.
         ("Calculate 12% of 4350", &none, &[], "direct"),
         ("What is the latest release of tokio?", &none, &[], "direct"),
     ];
@@ -123,7 +123,7 @@ fn x2_documents_are_looked_into_as_the_model_allows() {
     assert_eq!(chosen(&auto("How does a run survive a crash?", &docs, |_| None)).flow, "direct");
     let large = json!({ "docs": true, "model": large() });
     assert_eq!(chosen(&auto("How does a run survive a crash?", &large, |_| None)).flow, "search");
-    // What is to be done is done all the same.
+    // Tasks are still executed.
     let files = |name: &str| (name == toolbox::REGISTRY).then(|| tools(&[("docs.search", true), ("files.write", false)]));
     assert_eq!(chosen(&auto("Create a file hello.txt containing hi", &docs, files)).flow, "reason");
 }
@@ -134,7 +134,7 @@ fn x2_one_small_call_decides_where_the_classifier_is_unsure() {
     assert_eq!((driven.models("route").len(), driven.models("").len()), (1, 1));
     assert_eq!(driven.note("flow"), Some(&json!({ "flow": "reason", "why": "the model chose it: it acts", "by": "model" })));
     let call = driven.models("route")[0];
-    // A small model chooses between what the classifier holds for likely.
+    // A small model chooses among the flows that the classifier finds likely.
     let offered = call.schema.as_ref().unwrap()["properties"]["flow"]["enum"].as_array().unwrap();
     assert!((2..5).contains(&offered.len()) && offered.contains(&json!("reason")) && !offered.contains(&json!("chat")), "{offered:?}");
     assert!(call.tokens_max.unwrap() <= 120 && call.messages.last().unwrap().content == UNCLEAR);
@@ -201,7 +201,7 @@ fn x2_who_decides_can_be_set() {
     assert_eq!((chosen(&model).by, model.models("route").len()), (DecidedBy::Model, 1));
     let classifier = auto(UNCLEAR, &json!({ "settings": { "flows": ALL, "router": "classifier" } }), |_| None);
     assert_eq!((chosen(&classifier).by, classifier.models("").len()), (DecidedBy::Classifier, 0));
-    // The classifier was not trained on this one.
+    // The classifier was not trained on this flow.
     let flows = json!({ "settings": { "flows": ["direct", "search", "team"] } });
     let own = auto("Why is the sky blue?", &flows, |name| (name == "route").then(|| Ok(json!({ "flow": "team" }))));
     assert_eq!((chosen(&own).by, own.answer()), (DecidedBy::Model, "from team"));
@@ -225,7 +225,7 @@ fn x2_the_chosen_flow_gets_the_input_and_its_output_is_passed_on() {
     let call = driven.effects().find_map(|effect| if let graph::Effect::CallAgent(call) = effect { Some(call) } else { None }).unwrap();
     assert_eq!((call.agent.as_str(), &call.input["settings"]), ("search", &json!({ "max_turn_iterations": 2 })));
     assert_eq!((&call.input["strict"], &call.input["approve"], &call.input["history"]), (&json!(true), &json!("plan"), &more["history"]));
-    // The flow takes it as it is.
+    // The flow accepts this input.
     let search = crate::search::flow().unwrap();
     assert!(graph::Run::start(&search, graph::Start::new("search", "t", "r", call.input.clone())).is_ok());
     let output = driven.output();
@@ -248,7 +248,7 @@ fn x2_reason_is_told_to_plan_and_direct_that_it_may_decline_unless_the_user_set_
     assert_eq!(settings("Explain it step by step", &json!({})), ("reason".to_owned(), Value::Null));
     assert_eq!(settings("Why is the sky blue?", &json!({})), ("direct".to_owned(), Value::Null));
     assert_eq!(settings("What is the capital of Peru?", &json!({ "model": large() })), ("direct".to_owned(), json!({ "may_decline": true })));
-    // By a rule no tools were listed, so there is nobody to hand over to.
+    // A rule listed no tools, so there is no flow to hand over to.
     assert_eq!(settings("Hello!", &json!({ "model": large() })), ("direct".to_owned(), Value::Null));
 }
 
@@ -269,7 +269,7 @@ fn x2_a_flow_that_is_not_there_gives_way() {
     assert_eq!((only.answer(), only.effects().count()), ("from panel", 1));
     let usual = auto("Hello", &json!({ "settings": {} }), |_| None);
     assert_eq!(usual.answer(), "from direct");
-    // Only one of them has what it works with.
+    // Only one of these flows has what it needs.
     let one = auto(UNCLEAR, &json!({ "settings": { "flows": ["direct", "search"] } }), |name| (name == toolbox::REGISTRY).then(|| tools(&[])));
     assert_eq!((one.answer(), one.models("").len()), ("from direct", 0));
 }
@@ -288,14 +288,14 @@ fn x2_a_flow_that_reports_that_it_cannot_hands_over_once() {
     let searched = auto("Please look up tokio", &json!({}), |name| (name == "search").then(|| Ok(nothing.clone())));
     assert_eq!((searched.answer(), &searched.output()["handed_over"]["from"]), ("from reason", &json!("search")));
 
-    // The second flow's word is the last one.
+    // The answer of the second flow is final.
     let both = auto("Please look up tokio", &json!({ "settings": { "flows": ["direct", "search", "reason"] } }), |name| match name {
         "search" => Some(Ok(nothing.clone())),
         "reason" => Some(Err(Failure::new(FailureKind::Tool, "no luck"))),
         _ => None,
     });
     assert!(matches!(both.outcome, Outcome::Failed { .. }), "{:?}", both.outcome);
-    // Without a flow that could do more, or without tools, the answer stands.
+    // Without a flow that has tools, or without tools, the answer is kept.
     for more in [json!({ "settings": { "flows": ["direct", "chat"] } }), json!({ "settings": { "flows": ["direct", "panel"] } })] {
         assert_eq!(auto("What is the capital of Peru?", &more, declines).answer(), "This needs a tool.");
     }

@@ -1,12 +1,12 @@
-//! The document's `state.csv`, out and in again.
+//! Export and import of the specification's `state.csv`.
 //!
-//! A cell that begins like a formula (`=`, `+`, `-`, `@`, a tab or a carriage return) would be carried out by a spreadsheet; it is written with an apostrophe
-//! before it and read without, and a cell that already begins with apostrophes before such a mark gets one more, so that every text comes back as it
-//! was. The price: a program that reads the file and is no spreadsheet sees the apostrophe.
+//! A spreadsheet would execute a cell that begins like a formula (`=`, `+`, `-`, `@`, a tab or a carriage return), so such a cell is
+//! written with a leading apostrophe and read without it. A cell that already begins with apostrophes before such a character gets one
+//! more, so that every text round-trips. Programs other than spreadsheets see the apostrophe.
 
 use super::Row;
 
-/// In the document's order.
+/// In the order of the specification.
 pub const COLUMNS: [&str; 10] = [
     "query",
     "turn",
@@ -20,14 +20,16 @@ pub const COLUMNS: [&str; 10] = [
     "insights_confidence",
 ];
 
-/// What is larger is not a conversation.
+/// Larger files are rejected.
 const BYTES_MAX: usize = 64 << 20;
 const ROWS_MAX: usize = 1_000_000;
 
+/// Why a CSV file could not be read or written.
 #[derive(Debug, PartialEq, Eq)]
 pub struct CsvError {
     /// The row in the file, from 1; the header is the first. `None` is the file as a whole.
     pub row: Option<u64>,
+    /// The reason.
     pub why: String,
 }
 
@@ -42,6 +44,7 @@ impl std::fmt::Display for CsvError {
 
 impl std::error::Error for CsvError {}
 
+/// Writes rows as CSV.
 pub fn export(rows: &[Row]) -> Result<String, CsvError> {
     let wrong = |error: ::csv::Error| CsvError { row: None, why: error.to_string() };
     let mut writer = ::csv::Writer::from_writer(Vec::new());
@@ -67,7 +70,8 @@ pub fn export(rows: &[Row]) -> Result<String, CsvError> {
     String::from_utf8(bytes).map_err(|error| CsvError { row: None, why: error.to_string() })
 }
 
-/// Columns may come in any order and some may be missing, but not `query`. Columns nobody knows are an error: they would be lost in silence.
+/// Columns may come in any order and some may be missing, except `query`. Unknown columns are an error, because they would be lost
+/// silently.
 pub fn import(text: &str) -> Result<Vec<Row>, CsvError> {
     if text.len() > BYTES_MAX {
         return Err(CsvError { row: None, why: format!("the file has {} bytes, but bytes_max = {BYTES_MAX}; split it", text.len()) });
@@ -124,7 +128,7 @@ pub fn import(text: &str) -> Result<Vec<Row>, CsvError> {
     Ok(rows)
 }
 
-/// Whether a spreadsheet would take it for a formula, seen past apostrophes.
+/// Whether a spreadsheet would read it as a formula, ignoring leading apostrophes.
 fn is_formula(text: &str) -> bool {
     text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
 }

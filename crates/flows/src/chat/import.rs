@@ -1,7 +1,7 @@
-//! Rows of the document's `state.csv` made into a conversation.
+//! Imports rows of the specification's `state.csv` into a conversation.
 //!
-//! It is a run like any other, so that an import is whole or not at all, outlives a crash, and can be looked at. It asks nobody anything. Its output
-//! has the rows as they were, which is what an export reads; what was said in them goes into the thread.
+//! An import is a run, so it is atomic, survives a crash and can be inspected. It requests no effects. Its output has the rows unchanged,
+//! which an export reads; their messages go into the thread.
 
 use graph::{Ask, END, Go, Graph, GraphError, Limits, Replies};
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use crate::descriptor::{Descriptor, InputKind, Visibility};
 /// The flow's name.
 pub const IMPORT: &str = "chat_import";
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Chat import",
     visibility: Visibility::Internal,
@@ -21,10 +21,11 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(IMPORT, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Rows>(IMPORT)
         .node("take_over", (|_: &Rows| Ask::nothing(), take_over), &[END])
-        // A file has its own limit, and all of it is one run.
+        // The file has its own size limit, and the whole file is one run.
         .limits(Limits { input_bytes_max: 512 << 20, ..Limits::default() })
         .output(|s| json!({ "answer": format!("{} rows are in the thread now.", s.rows.len()), "flow": IMPORT, "rows": s.rows }))
         .build()
@@ -40,7 +41,7 @@ fn take_over(s: &mut Rows, _: &Replies<'_>) -> Go {
     let mut go = Go::end();
     for row in &s.rows {
         go = go.say("user", row.query.as_str());
-        // The last stage that was carried out is what the user was told.
+        // The result of the last executed stage is what the user saw.
         let told = [&row.insights, &row.reviewed_summary, &row.summary, &row.search_results].into_iter().find(|text| !text.trim().is_empty());
         go = told.into_iter().fold(go, |go, text| go.say("assistant", text.as_str()));
     }

@@ -1,17 +1,17 @@
-//! Answers by intent: looks something up, sums up what was said, or speaks of the conversation itself.
+//! Answers by intent: searches, summarizes earlier answers, or answers about the conversation itself.
 //!
 //! ```text
 //!                 ┌ conversation_query ────────────────────────► recall ────────┐
 //!   start ► intent ┤                                              model          ▼
 //!           model  └ search, summarize ► plan ► run the stages ► answer ───────► end
-//!                                        model   search.search    model, over what was found
+//!                                        model   search.search    model, over the results
 //!                                                summary.summarize
 //! ```
 //!
-//! Only stages that are needed run, and what a row already holds is not computed again ([`Row`]; what was searched is remembered in its thread for a day
-//! and given back with the same question). Where a model says nothing usable, words decide the intent and the intent decides the stages.
+//! Only necessary stages run, and results that a row already has are not computed again ([`Row`]; search results are kept in their thread for a day and
+//! reused for the same question). If a model's reply is not usable, keywords decide the intent and the intent decides the stages.
 //!
-//! The document calls the stage `summarize` when it is planned and `summary` when it was executed; here it has one name.
+//! The specification calls the stage `summarize` when it is planned and `summary` when it was executed; here it has one name.
 
 mod csv;
 mod import;
@@ -45,7 +45,7 @@ pub use self::import::{FLOW as IMPORT_FLOW, IMPORT, flow as importer};
 pub use self::review::review;
 pub use words::intent_by_words;
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Conversation",
     description: "Goes by intent: search, summarize, or talk about what was said",
@@ -61,6 +61,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("chat", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Chat>("chat")
         .node("intent", (ask_intent, fold_intent), &["plan", "recall"])
@@ -82,7 +83,7 @@ const PLAN_TOKENS_MAX: u32 = 80;
 const ANSWER_TOKENS_MAX: u32 = 1_024;
 const SMALL_ANSWER_TOKENS_MAX: u32 = 480;
 const LISTED_TOKENS_MAX: usize = 1_500;
-/// What a look back may take of the conversation; the whole of it is kept, but a model can only be shown so much.
+/// Limit on recalled messages. All are stored, but a model can be shown only so many.
 pub(crate) const RECALLED_MESSAGES_MAX: usize = 200;
 
 const INTENT: Prompt = Prompt { long: include_str!("intent.md"), short: include_str!("intent.small.md") };
@@ -90,6 +91,7 @@ const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!
 const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: claims::PROMPT };
 const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_str!("recall.small.md") };
 
+/// What a message asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
@@ -98,6 +100,7 @@ pub enum Intent {
     ConversationQuery,
 }
 
+/// A stage of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
@@ -106,19 +109,29 @@ pub enum Stage {
     ConversationQuery,
 }
 
-/// What is stored of one turn, with the document's names. An empty text is a result that is not there.
+/// The stored row of one turn, with the specification's column names. An empty text means that there is no result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Row {
+    /// The user's message.
     pub query: String,
+    /// Number of the turn in its thread.
     pub turn: u64,
+    /// Result of the search stage.
     pub search_results: String,
+    /// Its confidence, 0 to 1.
     pub search_confidence: Option<f64>,
+    /// Result of the summary stage.
     pub summary: String,
+    /// Its confidence, 0 to 1.
     pub summary_confidence: Option<f64>,
+    /// The supported sentences of the summary.
     pub reviewed_summary: String,
+    /// Share of supported statements, 0 to 1.
     pub review_confidence: Option<f64>,
+    /// What the turn adds to earlier turns.
     pub insights: String,
+    /// Its confidence, 0 to 1.
     pub insights_confidence: Option<f64>,
 }
 
@@ -127,7 +140,7 @@ pub struct Row {
 pub struct Settings {
     /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
     pub verify: Verify,
-    /// What the store holds for this question, if it was asked before.
+    /// The stored row for this question, if it was asked before.
     #[schemars(skip)]
     pub row: Option<Row>,
     /// The number of this turn in the thread.
@@ -139,30 +152,30 @@ pub struct Settings {
 pub(super) struct Chat {
     question: String,
     history: Vec<Message>,
-    /// Indexes into `history` of answers without findings: they are not summarized.
+    /// Indexes into `history` of answers without findings; they are not summarized.
     #[serde(default)]
     without_findings: Vec<usize>,
     model: ModelProfile,
     strict: bool,
-    /// The user named documents: they are searched beside the rest.
+    /// The user named documents; they are searched in addition.
     #[serde(default)]
     docs: bool,
     row: Row,
     intent: Intent,
     planned: Vec<Stage>,
     executed: Vec<Stage>,
-    /// Stages that did not work, and why.
+    /// Stages that failed, and why.
     failed: Vec<(Stage, String)>,
     spans: Vec<Span>,
-    /// Why the model did not answer when it was asked for the intent, if it is down.
+    /// Why the intent could not be classified, if the model is down.
     #[serde(default)]
     model_failure: Option<String>,
-    /// The summary was picked from the texts, because no model wrote it.
+    /// The summary was extracted from the texts because no model wrote it.
     #[serde(default)]
     is_summary_extracted: bool,
     #[serde(default)]
     verify: Verify,
-    /// What the model said, until it is checked.
+    /// The model's answer until it is checked.
     #[serde(default)]
     unchecked: Option<Unchecked>,
     answer: Option<Answer>,
@@ -171,7 +184,7 @@ pub(super) struct Chat {
 fn begin(input: Input<Settings>) -> Chat {
     let settings = input.settings.unwrap_or_default();
     let turn = settings.turn.unwrap_or_else(|| input.history.iter().filter(|message| message.role == "user").count() as u64 + 1);
-    // A question that leans on others is another one each time.
+    // A follow-up question has a different meaning each time.
     let stands_alone = follow_up::in_full(&input.question, &input.history) == input.question;
     let is_same = |row: &Row| stands_alone && row.query.trim().eq_ignore_ascii_case(input.question.trim());
     let row = settings.row.filter(is_same).unwrap_or_default();
@@ -197,12 +210,12 @@ fn begin(input: Input<Settings>) -> Chat {
 }
 
 impl Chat {
-    /// For those who do not hear the conversation.
+    /// The question in full, for tools that are not given the conversation.
     fn asked(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
-    /// Earlier answers that hold findings, oldest first. These are what a summary is of.
+    /// Earlier answers that hold findings, oldest first: the material of a summary.
     fn findings(&self) -> Vec<&str> {
         let is_finding = |index: usize, message: &Message| message.role == "assistant" && !self.without_findings.contains(&index);
         let found = self.history.iter().enumerate().filter(|(index, message)| is_finding(*index, message));
@@ -238,7 +251,7 @@ impl Chat {
     }
 }
 
-/// Results of executed stages only; a result from the row is there as what it is, `reused`.
+/// Results of executed stages only; a result taken from the stored row is listed under `reused`.
 fn output(s: &Chat) -> Value {
     let mut output = s.answer.clone().unwrap_or_default().output("chat");
     let mut results = Map::new();
@@ -311,7 +324,7 @@ fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
     Go::to("plan").note("intent", note)
 }
 
-/// What the intent itself asks for. The planner may leave it out or add the other one.
+/// The stage that the intent itself requires. The planner may omit it or add the other one.
 fn own_stage(intent: Intent) -> Stage {
     match intent {
         Intent::Search => Stage::Search,
@@ -320,7 +333,7 @@ fn own_stage(intent: Intent) -> Stage {
     }
 }
 
-/// A row that already has what is wanted leaves nothing to plan.
+/// If the row already has the results, there is nothing to plan.
 fn ask_plan(s: &Chat) -> Ask {
     if s.holds(own_stage(s.intent)) {
         return Ask::nothing();
@@ -347,18 +360,18 @@ fn fold_plan(s: &mut Chat, replies: &Replies<'_>) -> Go {
         Err(_) => vec![own],
     };
     stages.retain(|stage| *stage != Stage::ConversationQuery);
-    // The user asked for it, so it is never planned away.
+    // The user asked for it, so it is never left out.
     if !stages.contains(&own) {
         stages.push(own);
     }
-    // In the order in which one can use the other, each once, and nothing that is there already.
+    // In dependency order, each once, without stages whose result already exists.
     s.planned = [Stage::Search, Stage::Summarize].into_iter().filter(|stage| stages.contains(stage) && !s.holds(*stage)).collect();
     let reused: Vec<Stage> = stages.into_iter().filter(|stage| s.holds(*stage)).collect();
     let to = if s.planned.is_empty() { "answer" } else { "run" };
     Go::to(to).note("stages", json!({ "planned": s.planned, "reused": reused }))
 }
 
-/// What an answer is made of: passages, or the row's own text where only that is left of them.
+/// The evidence of an answer: passages, or the row's text where only that is left.
 fn spans(s: &Chat) -> Vec<Span> {
     if !s.spans.is_empty() || s.row.search_results.trim().is_empty() {
         return s.spans.clone();
@@ -377,7 +390,7 @@ fn told(s: &Chat) -> (Vec<Message>, Vec<Span>) {
     (messages, shown)
 }
 
-/// A summary is an answer; what was searched needs one written, if anything was found.
+/// A summary is the answer; search results need one written, if there are any.
 fn ask_answer(s: &Chat) -> Ask {
     if s.holds(Stage::Summarize) || spans(s).is_empty() {
         return Ask::nothing();
@@ -398,7 +411,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
     }
     let (_, shown) = told(s);
     let answer = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
-        // A search in words that a model would have chosen better, or a summary that no model wrote.
+        // A search with words that a model would have chosen better, or a summary that no model wrote.
         _ if shown.is_empty() && s.model_failure.is_some() => {
             return no_model::fail("chat", s.model_failure.as_deref().unwrap_or_default(), &[]);
         }
@@ -444,7 +457,7 @@ fn checked(s: &mut Chat, unchecked: Unchecked) -> Go {
     failure.into_iter().fold(end(s, answer), |go, why| go.note("check_failed", why))
 }
 
-/// From what was said alone: no tool, no passage.
+/// From the conversation alone: no tool, no passage.
 fn ask_recall(s: &Chat) -> Ask {
     let all = input::last_messages(&s.history, RECALLED_MESSAGES_MAX);
     if all.is_empty() {
@@ -471,7 +484,7 @@ fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {
         }
     };
     s.executed = vec![Stage::ConversationQuery];
-    // There are no passages to hold it to: it speaks of the conversation.
+    // There are no passages to check it against: it is about the conversation.
     let answer = answer::finish(&text, &[], false);
     end(s, answer)
 }

@@ -1,18 +1,20 @@
-//! The columns `reviewed_summary` and `insights` of the document's CSV, computed from the rows when they are shown.
+//! The columns `reviewed_summary` and `insights` of the specification's CSV, computed from the rows when they are shown.
 //!
-//! - `reviewed_summary`: the sentences of the summary that the summarized results support; `review_confidence`: the share of its statements they
-//!   support.
-//! - `insights`: what the turn's results add to the results of earlier turns, in their own sentences; `insights_confidence`: the confidence of the
-//!   results they were taken from. For an answer about the conversation, which has no results: how much of it the conversation supports.
+//! - `reviewed_summary`: the sentences of the summary that the summarized results support; `review_confidence`: the share of its statements
+//!   they support.
+//! - `insights`: what the turn's results add to the results of earlier turns, in their own sentences; `insights_confidence`: the confidence
+//!   of the results they were taken from. For an answer about the conversation, which has no results: how much of it the conversation
+//!   supports.
 //!
-//! No language model is called, and cells that a row already has are left as they are. The verifier, if there is one, judges beside the rules.
+//! No language model is called, and cells that already have a value are left unchanged. The verifier, if there is one, is used in addition
+//! to the rules.
 
 use evidence::{Checked, Entailment, Judged, Options, Span, Spans, Status, Trust};
 
 use super::Row;
 use super::stages::RESPONSES_MAX;
 
-/// Sentences that `insights` has at most.
+/// Maximum number of sentences in `insights`.
 const INSIGHTS_MAX: usize = 3;
 /// Earlier rows that a turn is compared with; without a bound, an export would take time quadratic in the turns.
 const EARLIER_ROWS_MAX: usize = 50;
@@ -89,7 +91,7 @@ fn find_insights(row: &mut Row, earlier: &[Row], verifier: Option<&dyn Entailmen
     }
 }
 
-/// Two digits are what a share of a few sentences can mean.
+/// A share of a few sentences has no more than two significant digits.
 fn rounded(share: f32) -> f64 {
     (f64::from(share) * 100.0).round() / 100.0
 }
@@ -126,7 +128,7 @@ mod tests {
         assert_eq!(rows[2].reviewed_summary, "The lighthouse of Hook stands in Ireland.");
         assert_eq!(rows[2].review_confidence, Some(0.5));
         assert_eq!((rows[0].reviewed_summary.as_str(), rows[0].review_confidence), ("", None), "nothing was summarized");
-        // One in which nothing holds is empty, and says so by its confidence.
+        // If no sentence is supported, the text is empty and the confidence is 0.
         rows[2] = Row { summary: "The tower is 99 metres tall.".into(), ..Row::default() };
         review(&mut rows);
         assert_eq!((rows[2].reviewed_summary.as_str(), rows[2].review_confidence), ("", Some(0.0)));
@@ -148,7 +150,7 @@ mod tests {
         assert_eq!((rows[0].insights.as_str(), rows[0].insights_confidence), ("The lighthouse of Hook stands in Ireland.", Some(0.8)));
         assert_eq!((rows[1].insights.as_str(), rows[1].insights_confidence), ("The tower is 35 metres tall.", Some(0.8)));
         assert!(rows[2].insights_confidence.is_some_and(|confidence| confidence < 1.0), "{:?}", rows[2]);
-        // What is there stays, and doing it again changes nothing.
+        // Existing values stay, and a second call changes nothing.
         let before = rows.clone();
         review(&mut rows);
         assert_eq!(rows, before);

@@ -1,5 +1,5 @@
-//! What was searched stays with its thread: the same question within a day is not searched again (C3). A summary is not kept so, because what it is
-//! of has changed by then.
+//! Search results are kept with their thread: the same question within a day is not searched again (C3). A summary is not kept, because its
+//! material changes.
 
 use graph::{Context, Note, Reach};
 use serde::Deserialize as _;
@@ -9,7 +9,7 @@ use super::{Chat, RECALLED_MESSAGES_MAX, Row};
 use crate::context;
 
 const KIND: &str = "row";
-/// News are older than that by tomorrow.
+/// One day; after that, results about current events are outdated.
 const MS_MAX: i64 = 86_400_000;
 
 pub(super) fn keep(s: &Chat) -> Vec<Note> {
@@ -37,8 +37,8 @@ fn key(question: &str) -> Value {
     json!(question.trim().to_lowercase())
 }
 
-/// Tells the input which of its messages are answers without findings. They are found by their text, because a parent run may have given
-/// another part of the history than the engine would.
+/// Marks which messages of the input are answers without findings. They are matched by their text, because a parent run may have passed a
+/// different part of the history than the engine would.
 fn mark_without_findings(input: &mut Value, context: &Context) {
     let answers: Vec<&str> =
         context.without_findings.iter().filter_map(|index| context.history.get(*index)).map(|message| message.content.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Carries out the planned stages, one node visit each: the search first, so that a summary asked together with it has something to sum up.
+//! Executes the planned stages, one node visit each: the search first, so that a summary planned with it has material.
 
 use evidence::Found;
 use graph::{Ask, Go, Replies, Request};
@@ -11,14 +11,14 @@ const DOCS: &str = "docs.search";
 pub(super) const SUMMARIZE: &str = "summary.summarize";
 const SEARCH_MS_MAX: u64 = 30_000;
 const SUMMARIZE_MS_MAX: u64 = 120_000;
-/// How many of the agent's answers a summary is of.
+/// Number of earlier answers that a summary covers.
 pub(super) const RESPONSES_MAX: usize = 3;
 
 fn current(s: &Chat) -> Option<Stage> {
     s.planned.iter().copied().find(|stage| !s.executed.contains(stage) && !s.failed.iter().any(|(failed, _)| failed == stage))
 }
 
-/// The last answers of the thread that hold findings, and what was just found if that belongs to it.
+/// The last answers of the thread that hold findings, and the results just found if they belong to the summary.
 fn texts(s: &Chat) -> Vec<String> {
     let mut responses = s.findings();
     if s.executed.contains(&Stage::Search) {
@@ -72,7 +72,7 @@ pub(super) fn fold(s: &mut Chat, replies: &Replies<'_>) -> Go {
     Go::to(if current(s).is_some() { "run" } else { "answer" }).note("stage", note)
 }
 
-/// What was found, the documents first. One place that has nothing is no failure as long as another has something.
+/// All results, documents first. A source without results is not a failure as long as another has some.
 fn joined(replies: &Replies<'_>) -> Result<Found, String> {
     let (mut all, mut failures) = (Vec::new(), Vec::new());
     for index in 0..replies.len() {
@@ -108,7 +108,7 @@ fn keep(s: &mut Chat, stage: Stage, found: Found) -> Result<(), String> {
         Stage::Summarize => {
             let text = text_of(&found, "summary");
             if text.is_empty() {
-                return Err(format!("{SUMMARIZE} said nothing"));
+                return Err(format!("{SUMMARIZE} returned no text"));
             }
             s.is_summary_extracted = found.data.get("how").and_then(Value::as_str) == Some("extracted");
             s.row.summary = text;
@@ -124,7 +124,7 @@ fn text_of(found: &Found, field: &str) -> String {
     data.unwrap_or(&found.text).trim().to_owned()
 }
 
-/// As the tool says it; otherwise the best of its passages. Only a number from 0 to 1 is one.
+/// The tool's own confidence, otherwise that of its best passage. Only numbers from 0 to 1 are accepted.
 fn confidence(data: &Value) -> Option<f64> {
     let of = |value: &Value| value.get("confidence").and_then(Value::as_f64).filter(|number| (0.0..=1.0).contains(number));
     let passages = data.get("passages").and_then(Value::as_array).into_iter().flatten().filter_map(of);

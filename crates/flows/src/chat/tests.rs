@@ -137,7 +137,7 @@ fn s7_what_a_model_said_in_the_wrong_form_is_still_read() {
 
 #[test]
 fn c3_only_needed_stages_are_planned() {
-    // What the intent is, what the planner says, what is planned.
+    // Intent, reply of the planner, planned stages.
     let cases = [
         ("search", stages(&["search"]), json!(["search"])),
         ("search", stages(&[]), json!(["search"])),
@@ -161,7 +161,7 @@ fn c3_what_a_row_holds_is_not_computed_again() {
     assert_eq!((end.count("tool search.search"), end.count("model plan")), (0, 0));
     assert_eq!((&end.output()["planned_stages"], &end.output()["results"]), (&json!([]), &json!({})), "only what was executed");
     assert!(end.output()["answer"].as_str().unwrap().starts_with("Agents are the latest trend in AI [1]."), "{}", end.output());
-    // A row of another question is nobody's, and half a row is filled up.
+    // A row of another question is ignored, and a partial row is completed.
     let other = json!({ "question": "Other", "settings": { "row": { "query": "Latest trends", "search_results": "x" } } });
     assert_eq!(check(other, &intent("search"), &stages(&["search"])).count("tool search.search"), 1);
     let half = json!({ "question": "Latest trends", "history": said(1), "settings": { "row": row } });
@@ -216,7 +216,7 @@ fn c3_what_was_searched_is_remembered_in_its_thread_and_a_summary_is_not() {
     assert!(!graph.recall(&mut other, &context));
     assert_eq!(other["settings"].get("row"), None);
 
-    // What a run leaves, by itself.
+    // The notes that a run keeps.
     let left = |question: &str, name: &str| {
         let mut run = graph::Run::start(&graph, graph::Start::new("chat", "t", "r", json!({ "question": question, "history": said(3) }))).unwrap();
         while let graph::Next::Perform(jobs) = run.next() {
@@ -246,7 +246,7 @@ fn c4_a_search_that_fails_or_finds_nothing_is_said() {
         assert_eq!((&end.output()["executed_stages"], &end.output()["failed_stages"][0]["stage"]), (&json!([]), &json!("search")));
         assert_eq!(end.count("model answer"), 0);
     }
-    // The budget ended before an answer was written: what was found, cited.
+    // The budget ended before an answer was written: the results are listed with citations.
     let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("answer", failed(FailureKind::Budget))]);
     assert!(end.output()["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"), "{}", end.output());
 }
@@ -284,7 +284,7 @@ fn c5_a_summary_is_of_the_last_three_responses() {
     let none = check(json!({ "question": "Summarize" }), &intent("summarize"), &stages(&["summarize"]));
     assert_eq!(none.count("tool summary.summarize"), 0);
     assert!(none.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", none.output());
-    // Asked together, the summary is also of what was just found.
+    // Planned together, the summary also covers the results just found.
     let both = check(json!({ "question": "Find and sum up", "history": said(3) }), &intent("search"), &stages(&["search", "summarize"]));
     let texts = json!({ "texts": ["Response 1: a2", "Response 2: a3", "Response 3: Agents are the latest trend in AI."] });
     assert!(both.effects.contains(&graph::tool("summary.summarize", texts)), "{:?}", both.effects);
@@ -413,7 +413,7 @@ fn c5_answers_about_the_conversation_are_not_summarized() {
         message("assistant", "You asked about trends."),
     ];
     let context = graph::Context { history: history.clone(), without_findings: vec![3], turns: 2, ..graph::Context::default() };
-    // As a run of its own, and as the child of one that passes the end of the history on.
+    // As a run of its own, and as the child of a run that passes on the end of the history.
     for given in [None, Some(json!(history[1..]))] {
         let mut input = json!({ "question": "Summarize" });
         if let Some(given) = given {
@@ -427,7 +427,7 @@ fn c5_answers_about_the_conversation_are_not_summarized() {
         assert!(planned.contains("there are 1"), "{planned}");
         assert_eq!(end.output()["without_findings"], false);
     }
-    // Where nothing else was said there is nothing to summarize.
+    // If nothing else was said there is nothing to summarize.
     let only_talk = graph::Context { history: history[2..].to_vec(), without_findings: vec![1], turns: 1, ..graph::Context::default() };
     let mut input = json!({ "question": "Summarize" });
     graph.recall(&mut input, &only_talk);
@@ -435,7 +435,7 @@ fn c5_answers_about_the_conversation_are_not_summarized() {
     assert_eq!(end.count("tool summary.summarize"), 0);
     assert!(end.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", end.output());
     assert_eq!(end.output()["without_findings"], true, "that nothing was found is no finding");
-    // The answer itself says what it is.
+    // The output says whether the answer has findings.
     let talk = check(json!({ "question": "What did we discuss?", "history": said(2) }), &intent("conversation_query"), &stages(&[]));
     assert_eq!(talk.output()["without_findings"], true);
 }

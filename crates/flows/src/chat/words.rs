@@ -1,9 +1,9 @@
-//! What words alone say, for when no model does.
+//! Intents by keywords, for when no model classifies them.
 
 use super::Intent;
 
-/// Phrases are looked for as whole words; talk of the conversation is looked for first, because "sum up what we discussed" is about answers and
-/// "what did we discuss" about the talk.
+/// Phrases are matched as whole words. Questions about the conversation are tested first: "sum up what we discussed" is about answers,
+/// "what did we discuss" about the conversation.
 pub fn intent_by_words(question: &str) -> Intent {
     const SUMMARIZE: [&str; 9] = ["summarize", "summarise", "summary", "sum up", "tldr", "tl dr", "recap", "in short please", "condense"];
     const CONVERSATION: [&str; 16] = [
@@ -34,7 +34,7 @@ pub fn intent_by_words(question: &str) -> Intent {
     }
 }
 
-/// The one intent that a model named in words of its own.
+/// The intent named in a reply that is not JSON, if it names exactly one.
 pub(super) fn intent_named(said: &str) -> Option<Intent> {
     const NAMES: [(&str, Intent); 3] =
         [("search", Intent::Search), ("summarize", Intent::Summarize), ("conversation_query", Intent::ConversationQuery)];

@@ -1,15 +1,15 @@
-//! What a chat client asks for beside an answer: calls of tools that the client has, and an answer in a form of the client's own.
+//! Chat clients may want more than an answer: calls of tools that the client has, and an answer in a schema of the client.
 //!
 //! ```text
 //!   start ► offer ─── the model calls a tool of the client ──────────────► end: `tool_calls`
 //!             │ model                                                      ▲
-//!             └► answer ─── no form is wanted ─────────────────────────────┤ end: the flow's output
-//!                a child run    └► shape ► shape, once more with the error ┘ end: `answer` is JSON text
+//!             └► answer ─── no schema ─────────────────────────────────────┤ end: the flow's output
+//!                a child run    └► shape ► shape, retried with the error ──┘ end: `answer` is JSON text
 //!                of the flow       model
 //! ```
 //!
-//! The client performs its own tools: the run ends with the calls, and their results come back as a new request. A client that offers no tools and wants no form
-//! gets the child's output as it is.
+//! The client executes its own tools: the run ends with the calls, and their results arrive in a new request. A client without tools and
+//! schema gets the child's output unchanged.
 
 use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Message, ModelCall, Replies, Request, ToolSpec};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::descriptor::{Calls, Descriptor, InputKind, Visibility};
 use crate::input::{self, ModelProfile};
 use crate::prompt;
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Completion",
     description: "Answers a chat client that has tools or a form of its own",
@@ -29,6 +29,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("completion", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Completion>("completion")
         .node("offer", (ask_offer, fold_offer), &["offer", "answer", END])
@@ -40,32 +41,37 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-/// What a run is started with.
+/// Input of a run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Input {
-    /// The flow that answers, and what it is started with.
+    /// The flow that answers, and its input.
     pub flow: String,
+    /// The input of that flow.
     pub input: Value,
+    /// The last user message.
     pub question: String,
+    /// Earlier messages.
     #[serde(default)]
     pub history: Vec<Message>,
+    /// Profile of the model.
     #[serde(default)]
     pub model: ModelProfile,
     /// The client's tools.
     #[serde(default)]
     pub tools: Vec<ToolSpec>,
+    /// Whether a tool must be called.
     #[serde(default)]
     pub choice: ToolChoice,
     /// The JSON schema of the answer.
     #[serde(default)]
     pub schema: Option<Value>,
-    /// The request as its protocol repeats it; no model sees it.
+    /// Fields of the request that the protocol repeats in its response; not shown to a model.
     #[serde(default)]
     pub request: Value,
 }
 
-/// Whether one of the client's tools is to be called.
+/// Whether one of the client's tools must be called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
@@ -73,16 +79,16 @@ pub enum ToolChoice {
     Auto,
     None,
     Required,
-    /// This one.
+    /// The named tool must be called.
     Named(String),
 }
 
 #[derive(Serialize, Deserialize)]
 struct Completion {
     input: Input,
-    /// Model calls of the present node that gave nothing usable.
+    /// Model calls of the current node without a usable reply.
     attempts: u32,
-    /// What was wrong with the last one.
+    /// What was wrong with the last reply.
     objection: String,
     calls: Vec<Value>,
     output: Value,
@@ -90,12 +96,13 @@ struct Completion {
 
 /// The purposes of the model calls.
 pub const OFFER: &str = "caller_tools";
+/// The purpose of the call that shapes the answer.
 pub const SHAPE: &str = "format";
 
 const TOKENS_MAX: u32 = 1_024;
 const SHAPE_TOKENS_MAX: u32 = 4_096;
 const FLOW_MS_MAX: u64 = 30 * 60 * 1_000;
-/// Model calls for tools or for the form; the second is told what was wrong with the first.
+/// Model calls for tools or for the schema; the second includes the error of the first.
 const ATTEMPTS_MAX: u32 = 2;
 
 const OFFER_SYSTEM: &str = "Decide whether one of the tools is needed for the user's last message. If so, call it with complete arguments. If none is needed, or the \
@@ -149,7 +156,7 @@ fn fold_offer(s: &mut Completion, replies: &Replies<'_>) -> Go {
     Go::end().note("handed_back", words)
 }
 
-/// Once more with the objection, or the end.
+/// Retries with the objection, or ends the run.
 fn again(s: &mut Completion, node: &'static str, task: &str, why: String) -> Go {
     s.attempts += 1;
     if s.attempts < ATTEMPTS_MAX {
@@ -159,7 +166,7 @@ fn again(s: &mut Completion, node: &'static str, task: &str, why: String) -> Go 
     Go::fail(format!("{UNFIT}: the model was to {task} and did not, in {ATTEMPTS_MAX} attempts; the last time: {why}"))
 }
 
-/// How the message of a run begins whose model did not keep to the caller's tools or schema.
+/// Start of the error message of a run whose model did not follow the caller's tools or schema.
 pub const UNFIT: &str = "unusable reply";
 
 fn ask_answer(s: &Completion) -> Ask {
@@ -200,7 +207,7 @@ fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {
                 other => other.clone(),
             };
             if let Some(output) = s.output.as_object_mut() {
-                // Its sentences and ranges are of the text that it was made from.
+                // Sentences and their ranges refer to the text before shaping.
                 output.retain(|name, _| matches!(name.as_str(), "sources" | "flow"));
                 output.insert("answer".to_owned(), json!(json.to_string()));
                 output.insert("parsed".to_owned(), json);

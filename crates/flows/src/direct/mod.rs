@@ -1,5 +1,5 @@
-//! The shortest way: the question goes to the model, and what it says is the answer, word by word as it comes. If the user named documents, what
-//! they say about the question goes with it, and the answer is held to that.
+//! The shortest path: the question goes to the model, and its reply is the answer, streamed as it is generated. If the user named
+//! documents, the matching passages are included, and the answer is checked against them.
 //!
 //! ```text
 //!   start ► look_up ► answer ► check ► end
@@ -7,8 +7,9 @@
 //!           if `docs`
 //! ```
 //!
-//! Documents that cannot be searched are a note, not the end. A model that does not answer ends the run as failed; what was found is in its note `found_before_failure`.
-//! Where a budget ended or the reply was unusable, the passages are the answer. What streams is as the model says it; citations are checked when it is whole, and the run's output has them.
+//! If documents cannot be searched, a note says so and the run continues. If the model fails, the run fails; passages found are in its note
+//! `found_before_failure`. If a budget ended or the reply was unusable, the passages are the answer. The stream is unchecked model text;
+//! citations are checked when it is complete, and the run's output contains the result.
 
 use evidence::Span;
 use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, Request};
@@ -27,7 +28,7 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::verify::{Means, Unchecked, Verify};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Direct answer",
     description: "Answers at once, from knowledge or one look into the documents",
@@ -43,6 +44,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("direct", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Direct>("direct")
         .node("look_up", (ask_docs, fold_docs), &["answer"])
@@ -65,7 +67,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-/// What a user may set for this flow.
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -76,11 +78,11 @@ pub struct Settings {
     pub may_decline: bool,
 }
 
-/// What a model replies that declines, and nothing else.
+/// The exact reply of a model that declines.
 const DECLINES: &str = "[needs a tool]";
 const DECLINED: &str = "This needs a tool, and the direct flow has none. Ask with `--flow reason`.";
 
-/// The purpose of a call whose words are the answer itself. Whoever watches may show them as they come.
+/// The purpose of a call whose text is the answer. Clients may show it while it is streamed.
 pub const ANSWER: &str = crate::ANSWER_CALL;
 
 const SYSTEM: Prompt = Prompt { long: include_str!("system.md"), short: include_str!("system.small.md") };
@@ -101,9 +103,9 @@ struct Direct {
     model: ModelProfile,
     strict: bool,
     docs: bool,
-    /// The passages the model is shown, `[1]` first.
+    /// The passages shown to the model, `[1]` first.
     shown: Vec<Span>,
-    /// What the model said, until it is checked.
+    /// The model's answer until it is checked.
     #[serde(default)]
     unchecked: Option<Unchecked>,
     answer: Answer,
@@ -125,7 +127,7 @@ impl Direct {
         follow_up::in_full(&self.question, &self.history)
     }
 
-    /// Whether the answer is to come as facts, each with its passage.
+    /// Whether the answer is requested as facts, each with its passage.
     fn is_in_facts(&self) -> bool {
         claims::is_asked(&self.model, self.shown.len())
     }
@@ -289,7 +291,7 @@ mod tests {
         assert_eq!(judged.output()["sentences"][0]["by"], "verifier");
         let none = run(false, &|_| panic!("it is not asked"));
         assert_ne!(none.output()["sentences"][0]["status"], "supported");
-        // A verifier that fails leaves the answer to the rules.
+        // If the verifier fails, the rules alone decide.
         for wrong in [failed(FailureKind::Refused, "no verifier"), Ok(json!({ "judgements": [], "weights": weights }))] {
             let driven = run(true, &|_| wrong.clone());
             assert!(driven.note("check_failed").is_some());
@@ -305,7 +307,7 @@ mod tests {
         assert_eq!(driven.models(ANSWER)[0].schema.as_ref().unwrap()["properties"]["facts"]["items"]["properties"]["source"]["maximum"], 1);
         assert!(driven.answer().starts_with("**the last checkpoint** [1].\n\nAfter a crash the log is replayed"), "{}", driven.answer());
         assert_eq!(driven.output()["short"], "the last checkpoint");
-        // A short answer is held to the passages of its facts.
+        // A short answer is checked against the passages of its facts.
         let made_up = direct(input.clone(), Ok(passages(&[FACT])), facts("the year 1874"));
         assert!(made_up.answer().contains("1874") && made_up.answer().contains("*(not supported by the sources)*"), "{}", made_up.answer());
         let mut strict = input;
@@ -345,7 +347,7 @@ mod tests {
         assert!(matches!(down.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
         assert!(down.note(no_model::FOUND).unwrap()["answer"].as_str().unwrap().contains("last checkpoint [1]"));
         assert!(down.said.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.said);
-        // A budget that ended is not a missing model.
+        // An exhausted budget is not a missing model.
         let found = direct(input, Ok(passages(&[FACT])), failed(FailureKind::Budget, "tokens"));
         assert!(found.answer().starts_with(FOUND) && found.answer().contains("last checkpoint [1]"), "{}", found.answer());
     }
@@ -365,7 +367,7 @@ mod tests {
         let driven = direct(input.clone(), Ok(json!(null)), declines.clone());
         assert!(driven.models(ANSWER)[0].messages[0].content.contains(DECLINES));
         assert_eq!((driven.answer(), &driven.output()["declined"]), (DECLINED, &json!("it needs a tool")));
-        // Otherwise it is not told that it may, and what it says is its answer.
+        // Otherwise the prompt does not offer it, and the text is the answer.
         let usual = direct(json!({ "question": "Delete a.txt" }), Ok(json!(null)), declines);
         assert!(!usual.models(ANSWER)[0].messages[0].content.contains(DECLINES));
         assert_eq!((usual.answer(), usual.output().get("declined")), ("[needs a tool]", None));

@@ -1,4 +1,4 @@
-//! What each agent asks for and makes of the replies. The critics and the finalizer have files of their own.
+//! What each agent requests and how it handles the replies. The critics and the finalizer have files of their own.
 
 use graph::{Ask, Digest, Go, Replies, Request};
 use serde::Deserialize;
@@ -31,14 +31,14 @@ const PLANNER: Prompt = Prompt { long: include_str!("planner.md"), short: includ
 const PLAN_TOKENS_MAX: u32 = 700;
 const SMALL_PLAN_TOKENS_MAX: u32 = 220;
 const SMALL_STEPS_MAX: usize = 3;
-/// A whole loop of model and tool calls.
+/// Time limit for a complete loop of model and tool calls.
 const WORKER_MS_MAX: u64 = 15 * 60 * 1_000;
 
 fn ask_tools(s: &Panel) -> Ask {
     Ask::one(toolbox::ask(&s.asked()))
 }
 
-/// Without a registry the panel has only what its model knows, and says so.
+/// Without a tool list the panel answers from the model's own knowledge, and says so.
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
@@ -54,7 +54,7 @@ fn toolbox(s: &Panel) -> Toolbox {
     Toolbox { tools: s.tools.clone() }
 }
 
-/// Feedback an agent was given so far: its instructions after the first.
+/// Feedback given to an agent so far: its instructions after the first.
 fn feedback(s: &Panel, to: Step) -> Vec<&str> {
     let told = s.messages.iter().filter(|word| word.receiver == to.name() && word.kind == Kind::Instruction);
     let mut told: Vec<&str> = told.map(|word| word.content.as_str()).skip(1).collect();
@@ -158,7 +158,7 @@ fn ask_research(s: &Panel) -> Ask {
     Ask { requests: s.to_research().into_iter().map(request).collect() }
 }
 
-/// A step that failed stays open, with what its researcher had found; the others keep their results.
+/// A step that failed stays open, with the results of its researcher; the others keep their results.
 fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let mut errors = Vec::new();
     let mut noted = Vec::new();
@@ -213,7 +213,7 @@ fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
     }
 }
 
-/// A plan by its hash: what is approved is what runs.
+/// The hash of a plan: the plan that was approved is the plan that runs.
 fn digest(s: &Panel) -> Digest {
     let steps: Vec<&String> = s.research.iter().map(|one| &one.step).collect();
     Digest::of(&graph::tool("plan", json!({ "research_steps": steps, "expert_steps": s.expert_steps })))

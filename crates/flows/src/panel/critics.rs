@@ -1,7 +1,7 @@
-//! The three critics: one prompt, three things to judge.
+//! The three critics: one prompt for three kinds of drafts.
 //!
-//! Research and answers are first held against their evidence ([`review`]), and the critic is told what that found. Where the critic is a small model and
-//! a finding is hard, the draft is rejected by it and no model is asked.
+//! Research results and answers are first checked against their evidence ([`review`]), and the critic's prompt lists the findings. If the
+//! critic is a small model and a finding is hard, the draft is rejected without a model call.
 
 use evidence::Span;
 use graph::{Ask, Go, Replies, Request};
@@ -22,11 +22,11 @@ const TOKENS_MAX: u32 = 300;
 const SMALL_TOKENS_MAX: u32 = 80;
 const NO_REASON: &str = "No reason was given; be more specific and more complete, and keep to the question.";
 
-/// What a critic goes by, as the document says it.
+/// The criteria of a critic, as in the specification.
 struct Standard {
     what: &'static str,
     approve: &'static [&'static str],
-    /// The first one is all that a small model is told.
+    /// A small model is given only the first one.
     reject: &'static [&'static str],
 }
 
@@ -53,7 +53,7 @@ const EXPERT: Standard = Standard {
     reject: &["it does not answer the question.", "its reasoning is missing or does not lead to it.", "a calculation or a fact in it is wrong."],
 };
 
-/// One judgement: the work goes last and alone, the passages it may rest on before it.
+/// One judgement: the draft comes last and alone, after the passages it may rely on.
 fn ask(profile: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
     let question = prompt::clipped(question, profile.question_tokens());
     let Standard { what, approve, reject } = *standard;
@@ -76,12 +76,12 @@ fn ask(profile: &ModelProfile, question: &str, standard: &Standard, work: String
     prompt::call("critic", messages, Some(schema), tokens_max)
 }
 
-/// Whether the findings decide, so that no model is asked.
+/// Whether the findings decide without a model call.
 fn is_decided(profile: &ModelProfile, findings: &[Finding]) -> bool {
     profile.is_small && review::is_rejected(findings)
 }
 
-/// What is asked about a draft, if its findings do not decide; for whoever measures critics outside a panel, too.
+/// The model call about a draft, if its findings do not decide; also used to measure critics outside a panel.
 pub fn ask_about(profile: &ModelProfile, draft: &Draft<'_>) -> Option<Request> {
     let findings = review(draft);
     (!is_decided(profile, &findings)).then(|| about(profile, draft, &findings))
@@ -96,17 +96,20 @@ fn about(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Req
     ask(profile, draft.question, standard, work, draft.spans, findings)
 }
 
-/// How a draft fared with a critic.
+/// The critic's decision about a draft.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
+    /// Whether the draft was rejected.
     pub is_rejected: bool,
+    /// Feedback for its author.
     pub feedback: String,
+    /// Findings without a model.
     pub findings: Vec<Finding>,
-    /// What the model itself decided, if it was asked.
+    /// The model's own decision, if it was called.
     pub model_rejects: Option<bool>,
 }
 
-/// What a critic decides about a draft, given what its model replied; none if it was not asked.
+/// A critic's decision about a draft, given the model's reply; `None` if no model was called.
 pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
     let findings = review(draft);
     if is_decided(profile, &findings) {
@@ -124,9 +127,9 @@ fn rejected_by(findings: &[Finding]) -> Verdict {
     Verdict { decision: Decision::Reject, feedback: review::feedback(findings), retry_helps: None }
 }
 
-/// What stands of a model's verdict.
+/// The verdict after the findings are taken into account.
 fn settled(profile: &ModelProfile, findings: &[Finding], verdict: Verdict) -> Verdict {
-    // A rejection that nothing found bears out costs a retry; whether a small model is right then is measured with `baton eval critics`.
+    // A rejection without any finding costs a retry; `baton eval critics` measures how often a small model is right then.
     if profile.is_small && verdict.decision == Decision::Reject && findings.is_empty() {
         return Verdict { decision: Decision::Approve, ..verdict };
     }
@@ -192,19 +195,19 @@ fn with_research<T>(s: &Panel, index: usize, then: impl FnOnce(&Draft<'_>) -> T)
     with_judged(s, draft, then)
 }
 
-/// The draft with what the verifier found, if it was asked.
+/// Calls `then` with the draft and the verifier's results, if there are any.
 fn with_judged<T>(s: &Panel, draft: Draft<'_>, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let judged = check_of(s, &draft).judged(draft.spans);
     then(&Draft { judged: judged.as_ref(), ..draft })
 }
 
-/// The check of a draft as far as it is.
+/// The check of a draft as far as it has progressed.
 fn check_of(s: &Panel, draft: &Draft<'_>) -> Check {
     let known = s.checks.iter().find(|check| check.text == draft.claims());
     known.cloned().unwrap_or_else(|| Check::new(draft.claims(), draft.spans, s.means()))
 }
 
-/// The drafts of a critic that are not held against their evidence yet, with that evidence.
+/// The drafts of a critic that are not checked against their evidence yet, with that evidence.
 fn open_checks(s: &Panel, step: Step) -> Vec<(Check, Vec<Span>)> {
     let of = |draft: &Draft<'_>| (check_of(s, draft), draft.spans.to_vec());
     let all: Vec<(Check, Vec<Span>)> = match step {
@@ -214,13 +217,13 @@ fn open_checks(s: &Panel, step: Step) -> Vec<(Check, Vec<Span>)> {
     all.into_iter().filter(|(check, _)| !check.is_done()).collect()
 }
 
-/// What the checks of a critic's drafts ask; `None` if they are done.
+/// The effects that the open checks of a critic need; `None` if they are done.
 fn ask_checks(s: &Panel, step: Step) -> Option<Ask> {
     let open = open_checks(s, step);
     (!open.is_empty()).then(|| Ask { requests: open.iter().filter_map(|(check, spans)| check.request(spans, s.means())).collect() })
 }
 
-/// Takes the replies to [`ask_checks`] and comes back to the step; `None` if they are done.
+/// Takes the replies to [`ask_checks`] and repeats the step; `None` if they are done.
 fn fold_checks(s: &mut Panel, step: Step, replies: &Replies<'_>) -> Option<Done> {
     let open = open_checks(s, step);
     if open.is_empty() {
@@ -247,7 +250,7 @@ pub(super) fn ask_research(s: &Panel) -> Ask {
     Ask { requests: s.to_review().into_iter().filter_map(request).collect() }
 }
 
-/// One that could not be judged is judged again; the verdicts on the others stand.
+/// A result that could not be judged is judged again; the verdicts on the others are kept.
 pub(super) fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     if let Some(done) = fold_checks(s, Step::CriticResearcher, replies) {
         return done;

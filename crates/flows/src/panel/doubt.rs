@@ -1,5 +1,5 @@
-//! Which findings of the check are only doubts: sound drafts are full of rounded and derived quantities, sentences that begin with a capital letter, and
-//! negations that the source expresses in other words. Rules cannot settle these, so they are left to the critic's model.
+//! Findings that are only doubts. Correct drafts are full of rounded and derived quantities, sentences that begin with a capital letter,
+//! and negations that the source expresses differently. Rules cannot decide these, so the critic's model does.
 //!
 //! ```text
 //! about two thirds, within two years          a quantity in words behind a hedge                       number
@@ -36,14 +36,14 @@ const HEDGES: [&str; 25] = [
     "mindestens",
     "höchstens",
 ];
-/// Between a hedge and its quantity there may be so many words: "about one in nine".
+/// Maximum number of words between a hedge and its quantity: "about one in nine".
 const HEDGE_WORDS_MAX: usize = 3;
-/// Between a number and the scale it shares: "2.1 of 18.4 million".
+/// Maximum number of words between a number and the scale it shares: "2.1 of 18.4 million".
 const SCALE_WORDS_MAX: usize = 4;
-/// Function words of German, in which every noun has a capital letter.
+/// German function words; in German every noun is capitalized.
 const GERMAN: [&str; 16] = ["der", "die", "das", "und", "ist", "ein", "eine", "im", "um", "nicht", "mit", "den", "dem", "auf", "zu", "wie"];
 const GERMAN_WORDS_MIN: usize = 2;
-/// Words behind a subject, by which a capital letter at the start of a sentence may still be a name.
+/// Words that follow a subject: before them, a capitalized word at the start of a sentence may be a name.
 const AFTER_SUBJECT: [&str; 20] = [
     "is", "was", "are", "were", "has", "had", "have", "will", "would", "can", "could", "did", "does", "and", "or", "ist", "war", "hat", "hatte",
     "und",
@@ -61,7 +61,7 @@ pub(super) fn is_approximate(sentence: &str, what: &str) -> bool {
     before.iter().rev().take(HEDGE_WORDS_MAX).any(|word| HEDGES.contains(&word.as_str()))
 }
 
-/// Whether the sources give a number with the scale that stands behind the next one.
+/// Whether the sources give a number with the scale that follows the next number.
 pub(super) fn shares_scale<'s>(sentence: &str, what: &str, sources: &(impl Iterator<Item = &'s str> + Clone)) -> bool {
     let Some(at) = sentence.find(what) else { return false };
     let behind = sentence.get(at + what.len()..).unwrap_or_default();
@@ -69,7 +69,7 @@ pub(super) fn shares_scale<'s>(sentence: &str, what: &str, sources: &(impl Itera
     scales.any(|scale| sources.clone().any(|text| text.to_lowercase().contains(&format!("{} {scale}", what.to_lowercase()))))
 }
 
-/// Whether a capital letter need not mean a name: at the start of a sentence without a verb behind it, or of a noun in German.
+/// Whether a capital letter need not mean a name: at the start of a sentence without a following verb, or a noun in German.
 pub(super) fn may_be_no_name(sentence: &str, what: &str) -> bool {
     if what.split_whitespace().count() > 1 {
         return false;
@@ -84,7 +84,7 @@ pub(super) fn may_be_no_name(sentence: &str, what: &str) -> bool {
     is_first && !has_verb
 }
 
-/// Whether a negation may be the source's own in another form.
+/// Whether a negation may be the source's own in a different form.
 pub(super) fn may_agree(sentence: &str, source: &str) -> bool {
     let (own, other) = (words(sentence), words(source));
     let has_prefixed = |plain: &[String], prefixed: &[String]| {
@@ -99,7 +99,7 @@ pub(super) fn may_agree(sentence: &str, source: &str) -> bool {
     is_part || is_without || has_prefixed(&own, &other) || has_prefixed(&other, &own)
 }
 
-/// A draft without the word that answers a yes-or-no question: it negates the question and not the sentence.
+/// A draft without its leading yes or no: that word negates the question and not the sentence.
 pub(super) fn without_yes_or_no(text: &str) -> &str {
     const PARTICLES: [&str; 8] = ["yes", "no", "ja", "nein", "oui", "non", "sí", "si"];
     let Some((first, rest)) = text.split_once([',', '.', ':', '!']) else { return text };

@@ -1,7 +1,7 @@
-//! The last step. The expert's answer is approved by then, or there is none; if that is because a model is down, the run fails.
+//! The last step. By then the expert's answer is approved, or there is none; if that is because a model is down, the run fails.
 //!
-//! The answer itself is written word by word, so it is a call of its own without a schema; the trace is asked beside it of a large model, and
-//! written by code for a small one.
+//! The answer is streamed, so it is a separate call without a schema. A large model writes the trace in a parallel call; for a small one,
+//! code writes it.
 
 use evidence::Span;
 use graph::{Ask, Go, Message, Replies};
@@ -25,7 +25,7 @@ const SMALL_TOKENS_MAX: u32 = 320;
 const TRACE_TOKENS_MAX: u32 = 600;
 const WORD_TOKENS_MAX: usize = 120;
 const DECLINED: &str = "I was asked not to carry out this plan";
-/// What a list of findings may take when it is all there is.
+/// Token limit of a list of findings when there is no answer.
 const LISTED_TOKENS_MAX: usize = 1_500;
 
 pub(super) fn ask(s: &Panel) -> Ask {
@@ -59,7 +59,7 @@ pub(super) fn ask(s: &Panel) -> Ask {
     ask
 }
 
-/// The same in `ask` and in `fold`, so that an answer is held to what was shown.
+/// Used by both `ask` and `fold`, so that an answer is checked against exactly what was shown.
 fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
     let profile = &s.model;
     let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(profile), json!({ "answer": approved })))];
@@ -85,8 +85,8 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let (_, shown) = told(s, &expert.answer);
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => (text, None),
-        // It was approved, so it is better than nothing.
-        Ok(None) => (expert.answer, Some("the finalizer said nothing".to_owned())),
+        // It was approved, so it is better than no answer.
+        Ok(None) => (expert.answer, Some("the finalizer returned no text".to_owned())),
         Err(failure) => (expert.answer, Some(failure.to_string())),
     };
     s.final_reasoning_trace = match replies.len() {
@@ -109,7 +109,7 @@ fn as_written(why: &str) -> serde_json::Value {
     json!({ "answer": "as the expert wrote it", "why": why })
 }
 
-/// Ends with the answer, or comes back until it is checked.
+/// Ends with the answer, or repeats the step until it is checked.
 fn checked(s: &mut Panel, unchecked: Unchecked) -> Done {
     if !unchecked.is_done() {
         s.unchecked = Some(unchecked);
@@ -122,7 +122,7 @@ fn checked(s: &mut Panel, unchecked: Unchecked) -> Done {
     Done::End(failure.into_iter().fold(said(s), |go, why| go.note("check_failed", why)))
 }
 
-/// Without an approved answer: what is to be said instead.
+/// The message if there is no approved answer.
 pub(super) fn end(s: &mut Panel) -> Go {
     if s.is_model_down && matches!(s.ending, Some(Ending::Error | Ending::RetriesSpent)) {
         let last = s.errors.last().map(|error| format!("{} failed: {}", error.component, error.message)).unwrap_or_default();
@@ -154,7 +154,7 @@ pub(super) fn end(s: &mut Panel) -> Go {
     said(s)
 }
 
-/// Our own words rest on nothing and need not.
+/// A fixed text that needs no sources.
 fn fixed(words: &str) -> Answer {
     answer::finish(words, &[], false)
 }
@@ -164,7 +164,7 @@ fn said(s: &Panel) -> Go {
     Go::end().note("answer", answer.summary()).say("user", s.question.as_str()).say("assistant", answer.text)
 }
 
-/// What happened, without a model: who was asked what, what was sent back and why.
+/// The trace without a model: which agent was asked what, what was rejected and why.
 fn retraced(s: &Panel) -> String {
     let mut lines = Vec::new();
     for word in &s.messages {

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use crate::played::{Played, failed, found, play, play_edited, usual_tools, words};
 
-/// Answers, in turn, for whoever is named; the last stays. Who is not named does well.
+/// Replies, in turn, for the named agents; the last one repeats. Other agents succeed.
 type Script<'s> = &'s [(&'s str, &'s [Reply])];
 
 fn check(input: Value, script: Script<'_>) -> Played {
@@ -23,7 +23,7 @@ fn edited(input: Value, edit: Option<(&str, Value)>, script: Script<'_>) -> Play
     })
 }
 
-/// Critics are told apart by what they judge.
+/// Critics are identified by what they judge.
 fn who(effect: &Effect) -> String {
     let words = words(effect);
     match effect.name() {
@@ -204,7 +204,7 @@ fn k4_side_by_side_gives_the_same_results_in_the_same_order() {
     for field in ["research_results", "final_answer", "retry_count"] {
         assert_eq!(together.output()[field], one_after_the_other.output()[field], "{field}");
     }
-    // Only the rejected one goes back, and each rejection counts.
+    // Only the rejected step is repeated, and each rejection counts.
     let end = check(with(json!({ "parallel_research": true })), &[("critic_researcher", &[approve(), reject("No names."), approve()])]);
     assert_eq!((end.count("agent panel_researcher"), &end.output()["retry_count"]), (3, &json!(1)));
     let both = check(with(json!({ "parallel_research": true })), &[("critic_researcher", &[reject("a"), reject("b"), approve()])]);
@@ -235,7 +235,7 @@ fn k7_the_answer_is_held_to_the_passages_and_has_a_trace() {
     assert_eq!((&output["refused"], &output["flow"]), (&json!([4]), &json!("panel")));
     assert_eq!(output["sources"][0]["address"], "https://crispr.example");
     assert_eq!(output["final_reasoning_trace"], "It was looked up.");
-    // A small model writes no trace, and one that fails is replaced.
+    // A small model writes no trace, and a failed one is replaced.
     let small = check(json!({ "question": "What is CRISPR?" }), &[("research", &[Reply::ok("CRISPR is a gene editing technology.")])]);
     assert_eq!(small.count("model trace"), 0);
     for end in [small, check(question(), &[("trace", &[failed(FailureKind::Tool)])])] {
@@ -243,11 +243,11 @@ fn k7_the_answer_is_held_to_the_passages_and_has_a_trace() {
         assert!(trace.contains("researcher (step 2) was told: Research: Who made CRISPR"), "{trace}");
         assert!(trace.contains("The expert reasoned: The research says so."), "{trace}");
     }
-    // An approved answer is not lost with the finalizer.
+    // An approved answer is kept if the finalizer fails.
     let end = check(question(), &[("answer", &[failed(FailureKind::Refused)])]);
     assert!(end.output()["final_answer"].as_str().unwrap().starts_with("CRISPR is a gene editing technology"));
     assert_eq!(end.notes("finalizer").len(), 1);
-    // Strict leaves out what nothing supports.
+    // Strict removes unsupported sentences.
     let mut strict = question();
     strict["strict"] = json!(true);
     assert!(!check(strict, &[]).output()["final_answer"].as_str().unwrap().contains("9 dollars"));
@@ -278,7 +278,7 @@ fn k8_an_error_costs_a_retry_if_it_may_pass_and_ends_in_the_finalizer_otherwise(
         }
         let end = check(question(), &[(who, &[failed(FailureKind::Invalid)])]);
         assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("retries_spent"), &json!(5)), "{who}");
-        // A model that is down is no answer: the run fails, and what was found stays.
+        // If the model is down, the run fails, and the results found are kept.
         for (kind, tries) in [(FailureKind::Network, " after 5 retries"), (FailureKind::Refused, "")] {
             let end = check(question(), &[(who, &[failed(kind)])]);
             let expected = format!("no model answered: {component} failed{tries}: no luck");
@@ -430,7 +430,7 @@ fn k9_a_critic_may_say_that_trying_again_cannot_help() {
             "{answer}"
         );
     }
-    // Said of an approval, or with `true`, it means nothing.
+    // In an approval, or with `true`, it has no effect.
     for verdict in [
         json!({ "decision": "approve", "feedback": "", "retry_helps": false }),
         json!({ "decision": "reject", "feedback": "x", "retry_helps": true }),
@@ -451,13 +451,13 @@ fn k6_a_small_critic_is_not_asked_about_what_the_sources_refute() {
     let end = check(small.clone(), &[("research", &research), ("expert", &[wrong.clone(), right])]);
     let output = end.output();
     assert_eq!((&output["ending"], &output["retry_count"]), (&json!("approved"), &json!(1)), "{output}");
-    // Two plans of research are judged, one answer; the refuted one costs no model call.
+    // Two research results and one answer are judged; the refuted one costs no model call.
     assert_eq!(end.effects.iter().filter(|effect| who(effect) == "critic_expert" && effect.name() == "critic").count(), 1);
     let told = end.effects.iter().filter(|effect| effect.name() == "expert").map(words).nth(1).unwrap();
     assert!(told.contains("Rosalind Franklin") && told.contains("by Doudna and Charpentier"), "{told}");
     let noted = end.notes("critic_expert")[0];
     assert_eq!((&noted["decision"], &noted["findings"][0]["kind"]), (&json!("reject"), &json!("wrong_date")), "{noted}");
-    // Nothing else is ever handed in: the user learns what was wrong with it.
+    // No corrected answer arrives: the user is shown what was wrong with it.
     let end = check(small, &[("research", &research), ("expert", &[wrong])]);
     let answer = end.output()["final_answer"].as_str().unwrap();
     assert!(
@@ -500,7 +500,7 @@ fn the_planner_reads_what_a_person_wants_changed() {
         &[("person", &[Reply::ok(json!({ "approve": false, "revise": "name the sources" })), Reply::ok(json!({ "approve": true }))])],
     );
     assert_eq!(end.output()["ending"], "approved");
-    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
     assert!(plans.len() == 2 && plans[1].contains("- name the sources"), "{plans:?}");
     let end = check(input, &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too long" }))])]);
     assert_eq!(end.output()["answer"], "I was asked not to carry out this plan: too long.");

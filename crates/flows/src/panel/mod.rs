@@ -1,20 +1,19 @@
-//! A planner, critics, researchers, an expert and a finalizer, who answer a question by the rules of one table.
+//! A planner, critics, researchers, an expert and a finalizer, which answer a question by the rules of one table.
 //!
 //! ```text
 //!   input ► planner ──► critic_planner ──► researcher ──► critic_researcher ──► expert ──► critic_expert ──► finalizer ► end
 //!              ▲              │ │              ▲ ▲                │ │              ▲              │              ▲
 //!              └─ rejected ───┘ │              │ └─ rejected, or ─┘ │              └── rejected ──┘              │
 //!                               │              │    more steps      │                                            │
-//!                               └ approve_plan ┴ (if a person is to agree)     retries spent, or an error ───────┘
+//!                               └ approve_plan ┴ (if a person is to approve)   retries spent, or an error ───────┘
 //! ```
 //!
-//! [`table`] is the whole of who follows whom. Each node carries out one step and reports; [`orchestrate`] looks the report up, counts retries, and
-//! tells the next agent what to do in a message. The state is held against [`Panel::check`] before and after every step, which matters when
-//! somebody branches a run with an edit.
+//! [`table`] has all transitions. Each node carries out one step and reports; [`orchestrate`] looks the report up, counts retries, and instructs the next
+//! agent in a message. The state is checked by [`Panel::check`] before and after every step, which matters when a run is forked with an edit.
 //!
-//! As in the document, a retry is spent by every rejection and every error, and the question is given up when their number reaches `retry_limit`. A
-//! critic may say that trying again cannot help; the row of the table for that is the same one, `RetriesSpent`. Either way the answer says why.
-//! `approve_plan` is not in the document's table: it stands between the planner's critic and the next step, and only if the user wants it.
+//! As in the specification, every rejection and every error costs a retry, and the question is given up when their number reaches `retry_limit`. A
+//! critic may report that trying again cannot help; the row of the table for that is the same one, `RetriesSpent`. In both cases the answer gives the reason.
+//! `approve_plan` is not in the specification's table: it is between the planner's critic and the next step, and only if the user wants it.
 
 mod agents;
 mod critics;
@@ -48,7 +47,7 @@ pub(crate) use state::{Settings, TOOL_CALLS_MAX};
 pub(crate) use worker::uncited;
 pub use worker::{EXPERT_FLOW, RESEARCHER, RESEARCHER_FLOW, expert, researcher};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Panel",
     description: "Several work on it and critics check before it is answered",
@@ -66,6 +65,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("panel", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     let mut builder = Graph::of::<Panel>("panel").input(begin).output(output).recall(crate::context::recall(HISTORY_TURNS_MAX));
     for step in Step::ALL {
@@ -76,7 +76,7 @@ pub fn flow() -> Result<Graph, GraphError> {
             Step::Finalizer => edges.push(END),
             _ => {}
         }
-        // A critic's draft and the last answer are checked in the same step, before it is judged or ends.
+        // A critic's draft and the final answer are checked within the same step, before the judgement or the end.
         if matches!(step, Step::CriticResearcher | Step::CriticExpert | Step::Finalizer) && !edges.contains(&step.name()) {
             edges.push(step.name());
         }
@@ -87,9 +87,9 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 const APPROVE: &str = "approve_plan";
-/// Turns of the conversation that the planner hears.
+/// Turns of the conversation in the planner's prompt.
 const HISTORY_TURNS_MAX: usize = 3;
-/// What is said when no more tries are left; also the trace then.
+/// The answer when no retries are left; also the trace in that case.
 pub(crate) const UNANSWERED: &str = "The question could not be answered.";
 
 fn begin(input: Input<Settings>) -> Panel {
@@ -148,17 +148,17 @@ fn output(s: &Panel) -> Value {
     Value::Object(output)
 }
 
-/// What one step came to.
+/// Result of one step.
 enum Done {
-    /// And in one line what is to be noted of it.
+    /// A report, and a one-line note about it.
     Report(Report, Value),
     Wrong(Vec<Error>),
     End(Go),
-    /// To a node outside the table, or to the same step again.
+    /// To a node outside the table, or repeats the step.
     Aside(Go),
 }
 
-/// One step of the table: its state is looked at before and after, and what it reports decides who is next.
+/// One step of the table: the state is checked before and after, and the report decides which step is next.
 struct Agent {
     step: Step,
     ask: fn(&Panel) -> Ask,
@@ -171,10 +171,10 @@ impl Node<Panel> for Agent {
     }
 
     fn fold(&self, s: &mut Panel, replies: &Replies<'_>) -> Go {
-        // Once it has ended by an error, the state need not be right any more.
+        // After an error ended the question, the state need not be valid any more.
         let is_over = self.step == Step::Finalizer && s.ending == Some(Ending::Error);
         if let Some(error) = s.check(self.step).err().filter(|_| !is_over) {
-            // The state is what cannot be trusted, so it is brought to where it can only end.
+            // An invalid state cannot be trusted, so the run is forced to its end.
             s.errors.push(error);
             if self.step == Step::Finalizer {
                 s.ending = Some(Ending::Error);
@@ -204,7 +204,7 @@ impl Node<Panel> for Agent {
 
 const ORCHESTRATOR: &str = "orchestrator";
 
-/// Several research steps may be rejected at once when they went side by side; each counts, as it would alone.
+/// Several parallel research steps may be rejected at once; each rejection counts.
 fn rejections(s: &Panel, step: Step) -> u32 {
     match step {
         Step::CriticResearcher => s.research.iter().filter(|one| one.is_rejected()).count() as u32,
@@ -212,11 +212,11 @@ fn rejections(s: &Panel, step: Step) -> u32 {
     }
 }
 
-/// The document's orchestrator: finds the row, counts, and tells the next agent.
+/// The specification's orchestrator: finds the row, counts retries, and instructs the next agent.
 fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
     let mut when = table::when(s, step, report);
     let Some(mut row) = table::find(step, when) else {
-        // `table_tests` has every report of every step.
+        // `table_tests` covers every report of every step.
         return Go::fail(format!("{} cannot report {report:?}", step.name()));
     };
     if row.is_retry {
@@ -229,7 +229,7 @@ fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
         s.reason = given_up(s, step, when, is_final);
         (when, row) = (When::RetriesSpent, spent);
     }
-    // A model that failed for good ends the run as failed; a rejection, a budget or an unusable reply does not.
+    // A model that failed permanently ends the run as failed; a rejection, a budget or an unusable reply does not.
     s.is_model_down = matches!(report, Report::Failed | Report::Critical) && s.errors.last().is_some_and(Error::is_model_down);
     let to = row.to.unwrap_or(step);
     match when {
@@ -260,7 +260,7 @@ fn verdict_is_final(s: &Panel, step: Step) -> bool {
     }
 }
 
-/// Why a question is given up: what was rejected last and why, or the last error.
+/// Why a question is given up: the last rejection with its reason, or the last error.
 fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
     let tries = match s.retry_count {
         _ if is_final => String::new(),
@@ -288,7 +288,7 @@ fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
     if why.is_empty() { format!("{what}{tries}{cannot}.") } else { format!("{what}{tries}{cannot}: {why}") }
 }
 
-/// The message with which the next agent begins.
+/// The first message to the next agent.
 fn instruct(s: &mut Panel, to: Step, when: When) {
     let is_again = when == When::Failed;
     let rejected = |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == When::Rejected).map(|verdict| verdict.feedback.clone());

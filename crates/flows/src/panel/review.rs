@@ -1,53 +1,59 @@
-//! What a critic knows before a model is asked: a draft's claims, held against the evidence, and whether it answers at all.
+//! Checks a draft without a model: its claims against the evidence, and whether it answers at all.
 //!
 //! ```text
 //!   draft ── evidence::check ──▶ wrong numbers, names, dates, quotations; contradictions      hard
 //!            (rules, verifier)
 //!         ── rules ────────────▶ nothing answered; another subject; nothing of it in the sources  hard
-//!                              ▶ words that seem turned around                                 for the model to judge
+//!                              ▶ word order that seems changed                                 for the model to judge
 //! ```
 //!
-//! Every finding is told to the critic. A small model approves whatever reads well, so hard findings reject by themselves where the critic is one, and
-//! it is not asked at all then. The feedback names the sentence and what the sources say instead.
+//! The critic's prompt lists every finding. A small model approves whatever reads well, so with a small critic hard findings reject by themselves, and no
+//! model is called. The feedback names the sentence and what the sources say instead.
 
 use evidence::{DecidedBy, Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
 use super::doubt;
 
-/// A draft with what it was written for and from.
+/// A draft with its task and its evidence.
 #[derive(Clone, Copy, Debug)]
 pub struct Draft<'d> {
+    /// The user's question.
     pub question: &'d str,
-    /// The step it carries out, if it is not the answer itself.
+    /// The step it belongs to, if it is not the answer itself.
     pub step: Option<&'d str>,
+    /// The draft's text.
     pub text: &'d str,
-    /// How its writer says it was found; numbers in it may have been calculated with.
+    /// The writer's explanation; it may contain intermediate numbers.
     pub reasoning: &'d str,
+    /// Its evidence.
     pub spans: &'d [Span],
     /// Judgements about [`Draft::claims`] and the spans, if there are any.
     pub judged: Option<&'d Judged>,
 }
 
 impl Draft<'_> {
-    /// The part of its text that is held against the evidence.
+    /// The part of its text that is checked against the evidence.
     pub fn claims(&self) -> &str {
         doubt::without_yes_or_no(self.text.trim())
     }
 }
 
-/// One thing that is wrong with a draft, found without a model.
+/// One problem of a draft, found without a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
+    /// Its kind.
     pub kind: FindingKind,
-    /// The sentence it is about; empty if it is the whole draft.
+    /// The sentence concerned; empty for the whole draft.
     pub sentence: String,
+    /// Its description.
     pub words: String,
-    /// What the sources say that is nearest to it; other people's words.
+    /// The closest text in the sources; untrusted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
 }
 
+/// Kinds of findings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
@@ -59,12 +65,12 @@ pub enum FindingKind {
     WrongName,
     WrongQuotation,
     Contradiction,
-    /// Something seems turned around, which words alone cannot settle.
+    /// Word order seems changed, which words alone cannot decide.
     Doubtful,
 }
 
 impl Finding {
-    /// Whether it alone is reason enough to reject.
+    /// Whether it is sufficient to reject the draft.
     pub fn is_hard(&self) -> bool {
         self.kind != FindingKind::Doubtful
     }
@@ -78,26 +84,27 @@ impl Finding {
     }
 }
 
-/// Findings that are told, the gravest first.
+/// Maximum number of findings shown, most severe first.
 const FINDINGS_MAX: usize = 5;
 const SENTENCE_CHARS_MAX: usize = 160;
-/// Below this share of a sentence's words, the sources do not speak of what it says.
+/// Below this share of a sentence's words, the sources do not cover it.
 const NO_SOURCE_SCORE_MAX: f32 = 0.4;
-/// Probability from which on the verifier outweighs a name, a negation or an order of words that the rules miss.
+/// Probability from which the verifier overrules a name, a negation or a word order that the rules do not find.
 const BELIEVED_MIN: f32 = 0.9;
-/// Probability from which on its contradiction rejects a draft by itself; more is needed against a sentence whose numbers and names are all in the sources.
+/// Probability from which the verifier's contradiction alone rejects a draft; higher, because it overrules sentences whose numbers and
+/// names are all in the sources.
 const DENIED_MIN: f32 = 0.85;
 const DENIED_FACTS_MIN: f32 = 0.97;
-/// Probability below which the verifier finds that the sources do not speak of what a sentence says.
+/// Probability below which the verifier finds that the sources do not cover a sentence.
 const CARRIED_MIN: f32 = 0.1;
-/// A draft about something else may share so many words with a passage by chance.
+/// A draft on another topic may share this many words with a passage by chance.
 const NEAR_WORDS_MAX: usize = 1;
-/// A draft of fewer words is a name or a number, which need not repeat the question.
+/// A shorter draft is a name or a number, which need not repeat the question.
 const TOPIC_WORDS_MIN: usize = 3;
-/// What researchers are asked to write when there is nothing.
+/// What researchers are instructed to write when they find nothing.
 const NOT_FOUND: &str = "not found";
 
-/// What is wrong with a draft, as far as rules can tell.
+/// The problems of a draft, as far as rules can find them.
 pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     let text = draft.claims();
     let asked = format!("{}\n{}", draft.question, draft.step.unwrap_or_default());
@@ -113,11 +120,11 @@ pub fn review(draft: &Draft<'_>) -> Vec<Finding> {
     let checked = spans.check(text, &options);
     let claims: Vec<&Sentence> = checked.sentences.iter().filter(|sentence| sentence.status != Status::NoClaim).collect();
     let shared = evidence::shared_words(text, &asked);
-    // Facts that all hold are from the sources, in whatever words.
+    // If all facts hold, the sentence is from the sources, whatever its wording.
     let holds = |sentence: &Sentence| {
         let has_source = !sentence.problems.iter().any(|problem| problem.kind == ProblemKind::NoSource);
         let findings = of_sentence(sentence, &spans, &asked);
-        // Where nobody reads more than words, a doubt about a fact is no reason to call it made up.
+        // Without a verifier, a doubt about a fact is no reason to call the sentence unsupported.
         sentence.facts > 0 && has_source && if sentence.verifier.is_some() { findings.is_empty() } else { !is_rejected(&findings) }
     };
     let is_near_enough = |sentence: &Sentence| match sentence.verifier {
@@ -150,7 +157,7 @@ pub fn is_rejected(findings: &[Finding]) -> bool {
     findings.iter().any(Finding::is_hard)
 }
 
-/// What whoever wrote the draft is to mend.
+/// Feedback for the author of the draft.
 pub fn feedback(findings: &[Finding]) -> String {
     let told = |finding: &Finding| match finding.source.as_str() {
         "" => finding.told(),
@@ -177,7 +184,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     for problem in &sentence.problems {
         let kind = match problem.kind {
             ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,
-            // Rules read words; where the verifier is sure that the sources say it, they are only a reason to look.
+            // Rules compare words; if the verifier is confident that the sources support the sentence, a rule's finding is only a doubt.
             ProblemKind::Name | ProblemKind::Negation | ProblemKind::Opposite | ProblemKind::Swapped if is_believed => FindingKind::Doubtful,
             ProblemKind::Contradicted if !is_denied => FindingKind::Doubtful,
             ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
@@ -185,7 +192,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
             ProblemKind::Negation if nearest.as_ref().is_some_and(|source| doubt::may_agree(&sentence.text, source)) => FindingKind::Doubtful,
             ProblemKind::Number => FindingKind::WrongNumber,
             ProblemKind::Date => FindingKind::WrongDate,
-            // `HTTP`, `EU`: short for something that the sources may well say in full.
+            // `HTTP`, `EU`: the sources may use the long form.
             ProblemKind::Name if is_acronym(&problem.what) => FindingKind::Doubtful,
             ProblemKind::Name => FindingKind::WrongName,
             ProblemKind::Quotation => FindingKind::WrongQuotation,
@@ -194,11 +201,11 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
             ProblemKind::Opposite | ProblemKind::Swapped => FindingKind::Doubtful,
             ProblemKind::Address | ProblemKind::Words | ProblemKind::NoSuchSpan | ProblemKind::NoSource => continue,
         };
-        // A name or a number that the question itself brought in is not made up.
+        // A name or a number from the question itself is not invented.
         if !problem.what.is_empty() && problem.kind != ProblemKind::Swapped && evidence::has_words(asked, &problem.what) {
             continue;
         }
-        // Numbers of passages mean nothing to whoever reads the feedback.
+        // Passage numbers have no meaning for the reader of the feedback.
         let words = match problem.what.as_str() {
             "" => "the sources say it otherwise".to_owned(),
             what => match kind {

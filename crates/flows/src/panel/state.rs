@@ -1,4 +1,4 @@
-//! What a panel knows at any moment, and what must be true of it.
+//! The state of a panel and its invariants.
 
 use evidence::Span;
 use graph::{Failure, FailureKind};
@@ -17,25 +17,25 @@ pub(super) struct Panel {
     pub(super) strict: bool,
     pub(super) asks_approval: bool,
     pub(super) settings: Settings,
-    /// The step that is being carried out.
+    /// The current step.
     pub(super) current_step: Step,
     pub(super) retry_count: u32,
-    /// What could be called, as the registry said.
+    /// The available tools, as listed by the registry.
     pub(super) tools: Vec<crate::toolbox::Tool>,
-    /// Everything said between the agents, in order.
+    /// All messages between the agents, in order.
     pub(super) messages: Vec<Word>,
-    /// The planner's research steps with all that came of them.
+    /// The planner's research steps with their results.
     pub(super) research: Vec<Research>,
     pub(super) expert_steps: Vec<String>,
     pub(super) plan_verdict: Option<Verdict>,
-    /// Where research stands: −1 in the document is `None` here.
+    /// Position of the research; the specification's −1 is `None` here.
     pub(super) current_research_index: Option<usize>,
     pub(super) expert: Option<Expert>,
     pub(super) expert_verdict: Option<Verdict>,
-    /// Every error there was; the last one may be why it ended.
+    /// All errors; the last one may be why the question ended.
     pub(super) errors: Vec<Error>,
     pub(super) ending: Option<Ending>,
-    /// Why it was given up, in words for the user: the last rejection or error.
+    /// Why the question was given up, for the user: the last rejection or error.
     #[serde(default)]
     pub(super) reason: String,
     /// The last report was a failure of a model that is down.
@@ -43,10 +43,10 @@ pub(super) struct Panel {
     pub(super) is_model_down: bool,
     pub(super) final_answer: String,
     pub(super) final_reasoning_trace: String,
-    /// Drafts that were held against their evidence for the critics, each once.
+    /// Drafts that were checked against their evidence, each once.
     #[serde(default)]
     pub(super) checks: Vec<Check>,
-    /// What the finalizer wrote, until it is checked.
+    /// The finalizer's text until it is checked.
     #[serde(default)]
     pub(super) unchecked: Option<Unchecked>,
     pub(super) answer: Option<crate::answer::Answer>,
@@ -55,7 +55,7 @@ pub(super) struct Panel {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
-    /// Rejections and errors a question may cost before it is given up.
+    /// Rejections and errors before a question is given up.
     #[schemars(range(min = 1, max = RETRY_LIMIT_MAX))]
     pub(super) retry_limit: u32,
     /// Carry out the research steps in parallel and not one after the other.
@@ -102,9 +102,9 @@ pub(super) enum Kind {
 pub(super) struct Research {
     pub(super) step: String,
     pub(super) result: Option<String>,
-    /// About `result`; gone when the step is researched again.
+    /// About `result`; removed when the step is researched again.
     pub(super) verdict: Option<Verdict>,
-    /// The researcher's own memory, given back to it when it must try again.
+    /// The researcher's memory, passed back to it when it must try again.
     pub(super) memory: Option<super::worker::Memory>,
 }
 
@@ -130,7 +130,7 @@ pub(super) struct Verdict {
     pub(super) decision: Decision,
     #[serde(default)]
     pub(super) feedback: String,
-    /// Of a rejection: whether another attempt could be right. `false` ends the question at once.
+    /// For a rejection: whether another attempt could succeed. `false` ends the question immediately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) retry_helps: Option<bool>,
 }
@@ -148,19 +148,19 @@ pub(super) enum Decision {
     Reject,
 }
 
-/// How it came to the finalizer.
+/// Why the finalizer runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Ending {
     Approved,
     RetriesSpent,
-    /// A critic said that trying again cannot help.
+    /// A critic decided that trying again cannot help.
     RetryCannotHelp,
     Error,
     Declined,
 }
 
-/// What went wrong, of what kind, and where.
+/// An error with its kind and component.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Error {
     pub(super) kind: ErrorKind,
@@ -172,19 +172,19 @@ pub(super) struct Error {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum ErrorKind {
-    /// The other side could not be reached in time.
+    /// A peer could not be reached in time.
     Network,
-    /// Something was not of the form it must have.
+    /// Something has an invalid form.
     Validation,
-    /// A tool, an agent or a model said no.
+    /// A tool, an agent or a model returned an error.
     Tool,
-    /// The state cannot be right, or the run may not go on: a budget, a limit.
+    /// The state is invalid, or the run may not continue: a budget, a limit.
     State,
 }
 
 impl Error {
-    /// Trying again helps against accidents. It does not help against a missing right, an empty purse or a bug, and what is in
-    /// doubt must not be done twice.
+    /// A retry helps against transient failures. It does not help against a missing permission, an exhausted budget or a bug, and an effect
+    /// of unknown outcome must not be repeated.
     pub(super) fn of(component: Step, failure: &Failure) -> Error {
         let (kind, is_recoverable) = match failure.kind {
             FailureKind::Network | FailureKind::Timeout => (ErrorKind::Network, true),
@@ -211,12 +211,12 @@ impl Error {
 }
 
 impl Panel {
-    /// For those who do not hear the conversation.
+    /// The question in full, for tools that are not given the conversation.
     pub(super) fn asked(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    /// What must be true when `step` is carried out. A run is only ever brought out of this by somebody who edits its state.
+    /// Invariants when `step` runs. Only an edit of the state can violate them.
     pub(super) fn check(&self, step: Step) -> Result<(), Error> {
         let wrong = |message: String| Err(Error::state(step, message));
         if self.current_step != step {
@@ -273,7 +273,7 @@ impl Panel {
         self.research.iter().enumerate().filter(|(_, one)| one.result.is_some() && one.verdict.is_none()).map(|(index, _)| index).collect()
     }
 
-    /// Everything any agent found, in the order of research; the expert's own last.
+    /// All passages found by any agent, in the order of research; the expert's own last.
     pub(super) fn spans(&self) -> Vec<Span> {
         let mut spans: Vec<Span> = Vec::new();
         let memories = self.research.iter().filter_map(|one| one.memory.as_ref()).chain(self.expert.as_ref().map(|expert| &expert.memory));

@@ -1,10 +1,10 @@
-//! Who comes after whom, as one table. The nodes' edges, the orchestrator and the test against the document all read it.
+//! The transition table. The edges of the graph, the orchestrator and the test against the specification all read it.
 
 use serde::{Deserialize, Serialize};
 
 use super::state::Panel;
 
-/// The rows in which a step is named come first; of two that fit, the first wins.
+/// Rows that name a step come first; the first matching row wins.
 pub(super) const TABLE: [Row; 15] = [
     row(Step::Input, When::Done, Step::Planner),
     row(Step::Planner, When::Done, Step::CriticPlanner),
@@ -18,7 +18,7 @@ pub(super) const TABLE: [Row; 15] = [
     row(Step::Expert, When::Done, Step::CriticExpert),
     row(Step::CriticExpert, When::Approved, Step::Finalizer),
     row(Step::CriticExpert, When::Rejected, Step::Expert).a_retry(),
-    // Of every step but the finalizer, which ends whatever happens to it.
+    // For every step except the finalizer, which always ends.
     Row { from: None, when: When::Failed, to: None, is_retry: true },
     Row { from: None, when: When::Critical, to: Some(Step::Finalizer), is_retry: false },
     Row { from: None, when: When::RetriesSpent, to: Some(Step::Finalizer), is_retry: false },
@@ -95,7 +95,7 @@ impl Step {
     }
 }
 
-/// What became of a step, as far as the way on depends on it.
+/// The condition of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum When {
     Done,
@@ -105,11 +105,11 @@ pub(super) enum When {
     ApprovedAndMore,
     ApprovedTheLast,
     Rejected,
-    /// An error after which the same step may be tried again.
+    /// An error after which the step may be repeated.
     Failed,
-    /// An error that trying again does not mend.
+    /// An error that a retry does not fix.
     Critical,
-    /// Looked at before every other row.
+    /// Checked before every other row.
     RetriesSpent,
 }
 
@@ -129,7 +129,7 @@ impl Row {
     }
 }
 
-/// Which row holds when `step` has reported. What the state says decides between kinds of approval.
+/// The condition that holds after `step` has reported. The state decides between kinds of approval.
 pub(super) fn when(s: &Panel, step: Step, report: Report) -> When {
     match (report, step) {
         (Report::Done, _) => When::Done,
@@ -144,7 +144,7 @@ pub(super) fn when(s: &Panel, step: Step, report: Report) -> When {
     }
 }
 
-/// The row for it; `None` is a report that step cannot make.
+/// The matching row; `None` for a report that the step cannot make.
 pub(super) fn find(step: Step, when: When) -> Option<Row> {
     TABLE.iter().copied().find(|row| row.applies(step) && row.when == when)
 }

@@ -5,7 +5,7 @@ use super::table::{Report, Row, Step, TABLE, When, find, when};
 use super::worker::Memory;
 use super::*;
 
-/// The document's own words, one row a line: `current_step: condition -> next_step [retry]`.
+/// The specification's table, one row per line: `current_step: condition -> next_step [retry]`.
 const DOCUMENT: &str = "\
 input: Done -> planner
 planner: Done -> critic_planner
@@ -51,7 +51,7 @@ fn k1_the_graph_has_the_edges_of_the_table_and_the_approval() {
             Step::Finalizer => Some("end"),
             _ => None,
         });
-        // To itself, until what it works on is checked.
+        // To itself, until its draft is checked.
         if matches!(step, Step::CriticResearcher | Step::CriticExpert | Step::Finalizer) && !expected.contains(&name) {
             expected.push(name);
         }
@@ -85,7 +85,7 @@ fn expert() -> Expert {
 fn k1_every_report_of_every_step_finds_its_row() {
     let open = || Research { step: "s".into(), ..Research::default() };
     let approved = || researched(Some(Decision::Approve));
-    // Who reports what with which research, who is next, and what it costs.
+    // Step, report, research, next step, and cost.
     let cases = [
         (Step::Input, Report::Done, vec![], Step::Planner, 0),
         (Step::Planner, Report::Done, vec![open()], Step::CriticPlanner, 0),
@@ -115,7 +115,7 @@ fn k1_every_report_of_every_step_finds_its_row() {
             let _ = orchestrate(&mut s, *step, report, 1);
             assert_eq!((s.current_step, s.retry_count), (to, cost), "{step:?} {report:?}");
         }
-        // The document: retry_count >= retry_limit.
+        // The specification: retry_count >= retry_limit.
         let mut s = panel(*step, vec![researched(None)]);
         s.retry_count = 4;
         let _ = orchestrate(&mut s, *step, Report::Failed, 1);

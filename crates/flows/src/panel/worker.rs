@@ -1,20 +1,20 @@
-//! The researcher and the expert: one loop of thinking and tools, twice.
+//! The researcher and the expert: the same loop of reasoning and tool calls.
 //!
 //! ```text
 //!            ┌───────────────────────┐
 //!            ▼                       │
-//!   start ► think ──── calls ────► act          at most `tool_calls_max` calls, side by side where a turn has several
+//!   start ► think ──── calls ────► act          at most `tool_calls_max` calls, in parallel where a turn has several
 //!            │ enough, or no tools   │ that was the last
 //!            ▼                       ▼
 //!          write ◄───────────────────┘ ► end
 //! ```
 //!
-//! They are flows of their own, called as agents, and not cycles inside `panel`: with `parallel_research` several loops go at once, each at its
-//! own pace, which one graph could only interleave by hand; each has its own journal and its part of the budget and can crash alone; and
-//! either can be asked by somebody else. Their memory comes in and goes out as data, so that a rejected researcher goes on where it was.
+//! They are separate flows called as agents, not cycles inside `panel`: with `parallel_research` several loops run at the same time, each
+//! at its own pace, which one graph could only interleave by hand; each has its own journal and its share of the budget and can crash
+//! alone; and other flows can call them. Their memory is part of input and output, so that a rejected researcher continues where it was.
 //!
-//! Every tool is offered, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check. It is tried
-//! once. A failure is part of the output, so that the panel learns its kind.
+//! Every tool is offered, labelled as read-only or not; the host's permission check decides whether one that may change something runs.
+//! Such a call is made once. A failure is part of the output, so that the panel gets its kind.
 
 use evidence::{Found, Span};
 use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Message, Replies, Request, ToolCall};
@@ -28,7 +28,7 @@ use crate::input::ModelProfile;
 use crate::prompt::{self, Prompt};
 use crate::toolbox::{Tool, Toolbox};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const RESEARCHER_FLOW: Descriptor = Descriptor {
     title: "Panel researcher",
     visibility: Visibility::Internal,
@@ -36,11 +36,12 @@ pub const RESEARCHER_FLOW: Descriptor = Descriptor {
     ..Descriptor::new(RESEARCHER, |_| researcher())
 };
 
+/// Builds the researcher's graph.
 pub fn researcher() -> Result<Graph, GraphError> {
     flow(RESEARCHER, Role::Researcher)
 }
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const EXPERT_FLOW: Descriptor = Descriptor {
     title: "Panel expert",
     visibility: Visibility::Internal,
@@ -48,11 +49,12 @@ pub const EXPERT_FLOW: Descriptor = Descriptor {
     ..Descriptor::new(EXPERT, |_| expert())
 };
 
+/// Builds the expert's graph.
 pub fn expert() -> Result<Graph, GraphError> {
     flow(EXPERT, Role::Expert)
 }
 
-/// Its name, for whoever wants something looked up.
+/// The name of the researcher's flow, for flows that call it.
 pub const RESEARCHER: &str = "panel_researcher";
 pub(super) const EXPERT: &str = "panel_expert";
 
@@ -76,7 +78,7 @@ const SMALL_WRITE_TOKENS_MAX: u32 = 320;
 const CALLS_PER_TURN_MAX: usize = 3;
 const CALL_MS_MAX: u64 = 60_000;
 const CALL_ATTEMPTS_MAX: u32 = 2;
-/// What a memory may hold: it goes into inputs and back, and those have a limit.
+/// Limit on the spans in a memory: it is part of inputs and outputs, which have a size limit.
 const SPANS_BYTES_MAX: usize = 256 << 10;
 const CALL_WORDS_TOKENS_MAX: usize = 60;
 
@@ -87,20 +89,20 @@ enum Role {
     Expert,
 }
 
-/// What a worker is given.
+/// Input of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
     pub(super) question: String,
     /// The research step, or the expert's steps.
     pub(super) steps: Vec<String>,
-    /// What the orchestrator said to it and it to the orchestrator, about this task.
+    /// Messages between the orchestrator and the worker about this task.
     #[serde(default)]
     pub(super) messages: Vec<Word>,
-    /// What research found, for the expert.
+    /// Research results, for the expert.
     #[serde(default)]
     pub(super) results: Vec<String>,
-    /// The passages behind it.
+    /// The passages of those results.
     #[serde(default)]
     pub(super) spans: Vec<Span>,
     #[serde(default)]
@@ -117,15 +119,15 @@ fn four() -> u32 {
     4
 }
 
-/// What a worker remembers of its task from one attempt to the next.
+/// A worker's memory of its task between attempts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Memory {
     pub(super) calls: Vec<Made>,
     pub(super) spans: Vec<Span>,
-    /// What it last handed in.
+    /// The last result.
     pub(super) result: String,
-    /// How often it was asked.
+    /// Number of attempts.
     pub(super) attempts: u32,
 }
 
@@ -133,7 +135,7 @@ pub(super) struct Memory {
 pub(super) struct Made {
     pub(super) tool: String,
     pub(super) arguments: Value,
-    /// The start of what came of it.
+    /// The start of the reply, or the error.
     pub(super) came: Result<String, String>,
 }
 
@@ -155,7 +157,7 @@ enum Outcome {
     Failed(Failure),
 }
 
-/// What a worker answers, as the panel reads it.
+/// Output of a worker, as the panel reads it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Handed {
     #[serde(default)]
@@ -196,7 +198,7 @@ impl Worker {
         spans
     }
 
-    /// What a critic said, oldest first: every instruction after the first.
+    /// Feedback of the critic, oldest first: every instruction after the first.
     fn feedback(&self) -> Vec<&str> {
         let told = self.task.messages.iter().filter(|word| word.kind == Kind::Instruction).map(|word| word.content.as_str());
         told.skip(1).collect()
@@ -206,7 +208,7 @@ impl Worker {
         self.task.steps.join("\n")
     }
 
-    /// System prompt, evidence that fits beside it, and the task, last and alone.
+    /// System prompt, the evidence that fits, and the task, last and alone.
     fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
         let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
         let profile = &self.task.model;
@@ -242,7 +244,7 @@ fn told(made: &Made) -> String {
     }
 }
 
-/// What it wants to look up or work out next. Without tools, or with none left, nobody is asked.
+/// Requests the next tool calls. Without tools, or with none left, no model is called.
 fn ask_think(s: &Worker) -> Ask {
     let toolbox = s.toolbox();
     if toolbox.tools.is_empty() || s.calls_left() == 0 {
@@ -279,7 +281,7 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
     for call in wanted {
         match toolbox.resolve(&call) {
             Ok(call) => {
-                // What may change something is not repeated either if it failed: it may have happened.
+                // A call that may change something is not repeated after a failure either: it may have taken effect.
                 let is_once = !toolbox.is_read_only(&call.tool);
                 let is_made = |made: &Made| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
                 let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
@@ -290,7 +292,7 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
             Err(why) => s.task.memory.calls.push(Made { tool: call.tool, arguments: call.arguments, came: Err(why) }),
         }
     }
-    // A researcher who has looked nowhere yet looks somewhere.
+    // A researcher must make at least one lookup.
     let has_looked = s.task.memory.calls.iter().any(|made| made.came.is_ok());
     if s.planned.is_empty() && s.role == Role::Researcher && !has_looked && s.used == 0 {
         s.planned.extend(toolbox.fallback(&s.goal()));
@@ -334,7 +336,7 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
 }
 
 impl Memory {
-    /// New passages, the newest kept when there is no room for all.
+    /// Adds new passages; the newest are kept when there is no room for all.
     fn keep(&mut self, spans: Vec<Span>) {
         for span in spans {
             if !self.spans.iter().any(|known| answer::is_same(known, &span)) {
@@ -381,13 +383,13 @@ fn fold_write(s: &mut Worker, replies: &Replies<'_>) -> Go {
     }
     let written = match s.role {
         Role::Researcher => replies.value(0).map(|value| (prompt::text_of(value).unwrap_or_default(), String::new())),
-        // An answer that is not in the form that was asked for is an answer; the critic has yet to read it.
+        // A reply in another form than requested is still an answer; the critic reviews it.
         Role::Expert => prompt::read::<Written>(replies, 0)
             .map(|written| (written.expert_answer, written.expert_reasoning))
             .or_else(|failure| Ok((failure.said.as_deref().and_then(prompt::prose).ok_or(failure)?, String::new()))),
     };
     s.outcome = match written {
-        // Numbers of passages mean something only beside the passages; the panel's last answer has its own.
+        // Passage numbers are only valid next to the passages; the panel's final answer has its own.
         Ok((result, reasoning)) => match uncited(&result) {
             result if result.is_empty() => Outcome::Failed(Failure::new(FailureKind::Invalid, "it handed in nothing")),
             result => Outcome::Result { result, reasoning: uncited(&reasoning) },

@@ -14,7 +14,7 @@ fn tools() -> Value {
     ])
 }
 
-#[allow(clippy::needless_pass_by_value)] // so that a case is written as it is read
+#[allow(clippy::needless_pass_by_value)] // keeps test cases readable
 fn task(more: Value) -> Value {
     let mut task = json!({
         "question": "How old is the bridge?", "steps": ["When was the bridge built"], "tools": tools(),
@@ -24,7 +24,7 @@ fn task(more: Value) -> Value {
     task
 }
 
-/// What the model decides in turn (the last stays), and what tools say.
+/// Decisions of the model in turn (the last repeats), and the tool's reply.
 fn check(flow: &str, task: Value, thoughts: &[Reply], tool: &Reply) -> Played {
     let mut turn = 0;
     play(flow, task, &mut |effect, _| {
@@ -81,7 +81,7 @@ fn k5_the_expert_calculates() {
     assert_eq!(end.output()["reasoning"], "2026 - 1901");
     let told = end.effects.iter().find(|effect| effect.name() == "expert").map(words).unwrap();
     assert!(told.contains("1. Built in 1901") && told.contains("125"), "{told}");
-    // An expert may also only think.
+    // An expert may also answer without tools.
     let end = check("panel_expert", task(json!({})), &[calls(&[])], &calc);
     assert_eq!(end.path, ["think", "write"]);
 }
@@ -123,7 +123,7 @@ fn what_fails_is_told_and_does_not_end_it() {
     assert_eq!(end.output()["memory"]["calls"][0]["came"], json!({ "Err": "tool: no luck" }));
     assert!(words(end.effects.iter().rfind(|effect| effect.name() == "tools").unwrap()).contains("failed: tool: no luck"));
     assert_eq!(end.output()["result"], "It was built in 1901.");
-    // A model that does not write is an error with its kind, for the panel to think about.
+    // A failed model call is an error with its kind, for the panel to handle.
     let end = play("panel_researcher", task(json!({ "tools": [] })), &mut |_, _| Some(failed(FailureKind::Budget)));
     assert_eq!((&end.output()["error"]["kind"], &end.output()["result"]), (&json!("budget"), &json!("")));
     let end = play("panel_researcher", task(json!({ "tools": [] })), &mut |_, _| Some(Reply::ok(" ")));
@@ -158,7 +158,7 @@ fn s11_workers_have_every_tool_and_call_what_may_change_something_once() {
     assert_eq!(end.count("tool files.append"), 1);
     let told = end.effects.iter().find(|effect| effect.name() == "tools").map(words).unwrap();
     assert!(told.contains("- files.append(text: string) [may change something]: Appends."), "{told}");
-    // One that failed may have happened all the same.
+    // A failed call may have taken effect.
     let passing = Reply::failed(graph::Failure::new(FailureKind::Network, "reset").retry());
     let end = check("panel_expert", task(json!({})), &[append.clone(), append, calls(&[])], &passing);
     assert_eq!(end.count("tool files.append"), 1);

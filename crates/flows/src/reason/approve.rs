@@ -31,7 +31,7 @@ fn told(plan: &Plan) -> String {
     steps.collect::<Vec<_>>().join("\n")
 }
 
-/// A plan by its hash: what is approved is what runs.
+/// The hash of a plan: the plan that was approved is the plan that runs.
 fn digest(plan: &Plan) -> Digest {
     Digest::of(&graph::tool("plan", json!(plan.steps)))
 }
@@ -61,7 +61,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
                 s.plan = Some(plan);
                 execute::prepare(s);
             }
-            // A person's own plan is taken whole or not at all.
+            // An edited plan is accepted completely or not at all.
             Err(mistakes) => {
                 let text = format!("The plan that was sent cannot be carried out: {}.", mistakes.join("; "));
                 return respond::end(s, answer::finish(&text, &[], false)).note("approval", json!({ "wrong": mistakes }));

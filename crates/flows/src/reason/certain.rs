@@ -1,4 +1,4 @@
-//! A request that needs no planning, because it names the tool and has its arguments.
+//! Requests that need no planning, because they name the tool and its arguments.
 //!
 //! ```text
 //! files.write {"path": "a.txt", "content": "x", "mode": "create"}      a tool's full name, then a JSON object that fits its schema
@@ -6,7 +6,7 @@
 //! (3 + 4) * 12                                                        nothing but arithmetic, for a tool that takes an `expression`
 //! ```
 //!
-//! Everything else is for a model to plan: words are not looked at.
+//! A model plans everything else; no keywords are matched.
 
 use graph::ToolCall;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ fn sum(request: &str, toolbox: &Toolbox) -> Option<ToolCall> {
     Some(ToolCall { tool: tool.name.clone(), arguments: json!({ "expression": expression }) })
 }
 
-/// One tool is named, and exactly one: with two, how they belong together is a plan.
+/// Exactly one tool is named: with two, their combination needs a plan.
 fn named(request: &str, toolbox: &Toolbox) -> Option<ToolCall> {
     let places = |tool: &Tool| {
         request.match_indices(tool.name.as_str()).find(|(at, name)| is_word(request, *at, name.len())).map(|(at, name)| at + name.len())
@@ -61,13 +61,13 @@ fn is_word(text: &str, at: usize, length: usize) -> bool {
     !text[..at].ends_with(is_part_before) && !after.is_some_and(is_part)
 }
 
-/// The JSON object that the rest is, and nothing behind it that could be a further wish.
+/// The rest as a JSON object, with no further text after it.
 fn object(rest: &str) -> Option<Value> {
     let rest = rest.strip_prefix("```json").or(rest.strip_prefix("```")).map_or(rest, |fenced| fenced.trim().trim_end_matches("```")).trim();
     serde_json::from_str::<Value>(rest).ok().filter(Value::is_object)
 }
 
-/// The code between back quotes that the rest is.
+/// The rest as code between back quotes.
 fn code(rest: &str) -> Option<String> {
     let rest = rest.trim();
     let inside = match rest.strip_prefix("```") {
@@ -104,7 +104,7 @@ mod tests {
             ("Call files.write: {\"path\": \"a\", \"content\": \"b\"}", Some(("files.write", json!({ "path": "a", "content": "b" })))),
             ("code.run_python `print(6*7)`", Some(("code.run_python", json!({ "code": "print(6*7)" })))),
             ("code.run_python\n```python\nprint(1)\nprint(2)\n```", Some(("code.run_python", json!({ "code": "print(1)\nprint(2)" })))),
-            // A model must say what these want.
+            // These need a model.
             ("Execute this Python code: print(6*7)", None),
             ("Create a file hello.txt", None),
             ("Calculate 12% of 4350", None),

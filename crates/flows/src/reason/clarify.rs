@@ -1,4 +1,4 @@
-//! A question to the user about what only they can say.
+//! A question to the user.
 
 use graph::{Ask, Effect, Go, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Reason;
 use crate::prompt;
 
-/// Questions to the user in one run.
+/// Maximum number of questions to the user in one run.
 pub(super) const QUESTIONS_MAX: usize = 2;
 pub(super) const QUESTION_TOKENS_MAX: usize = 150;
 const REPLY_TOKENS_MAX: usize = 500;

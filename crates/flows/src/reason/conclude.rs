@@ -1,6 +1,6 @@
-//! The answer that needs no further model call: what the tools returned, or what the planner wrote beforehand and the results support.
+//! Answers without a further model call: the tools' results, or the planner's draft if the results support it.
 //!
-//! Nothing is said to be done here that did not end well: both need every step of the plan to have succeeded.
+//! Both require that every step of the plan has succeeded, so nothing is reported as done that failed.
 
 use evidence::{Span, Status};
 use serde_json::Value;
@@ -12,14 +12,14 @@ use crate::answer::{self, Answer};
 use crate::claims::DraftAnswer;
 use crate::prompt;
 
-/// What a step returned is shown this far.
+/// Maximum size of one step's result in an answer.
 const OUTPUT_TOKENS_MAX: usize = 1_000;
-/// Results up to this size are shown where a small model's words about them do not hold.
+/// Results up to this size replace a small model's answer that they do not support.
 const SHORT_TOKENS_MAX: usize = 300;
 /// Passages of one step that a line cites.
 const CITED_MAX: usize = 3;
 
-/// The answer, if the results are one.
+/// The answer, if the results are sufficient.
 pub(super) fn from_results(s: &Reason) -> Option<Answer> {
     if s.doing.is_empty() || !s.doing.iter().all(Doing::is_well) {
         return None;
@@ -27,7 +27,7 @@ pub(super) fn from_results(s: &Reason) -> Option<Answer> {
     from_draft(s).or_else(|| from_tools(s))
 }
 
-/// The planner's own words with the values put in, if what the steps returned supports every sentence of them.
+/// The planner's draft with the values filled in, if the steps' results support every sentence.
 fn from_draft(s: &Reason) -> Option<Answer> {
     let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply))?;
     let answer = answer::finish(&text, &s.spans, s.strict);
@@ -36,8 +36,8 @@ fn from_draft(s: &Reason) -> Option<Answer> {
     (is_supported && answer.removed == 0).then_some(answer)
 }
 
-/// What the tools returned, where the last step did or computed something. A small model would only say it over again, and less exactly; a call that the
-/// user wrote out himself wants no more either.
+/// The tools' results, where the last step changed or computed something. A small model would only repeat them, less exactly; a call that
+/// the user wrote out needs no more either.
 fn from_tools(s: &Reason) -> Option<Answer> {
     if !(s.model.is_small || s.is_certain) || !s.doing.last().is_some_and(|last| is_conclusive(s, last)) {
         return None;
@@ -45,7 +45,7 @@ fn from_tools(s: &Reason) -> Option<Answer> {
     Some(returned(s.doing.iter().filter(|doing| is_conclusive(s, doing))))
 }
 
-/// What the tools returned, in place of a small model's answer that they do not support: a short result is better read than retold wrongly.
+/// The tools' results, in place of a small model's answer that they do not support.
 pub(super) fn in_place_of(s: &Reason, answer: &Answer) -> Option<Answer> {
     let refused = answer.sentences.iter().filter(|sentence| sentence.status.is_refused()).count();
     let is_refuted = refused > 0 && refused >= answer.count(Status::Supported);
@@ -76,7 +76,7 @@ fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
     answer::finish_own(DraftAnswer { markdown, short }, &shown)
 }
 
-/// It may have changed something, or computed what it returned.
+/// It may have changed something, or computed its result.
 fn is_conclusive(s: &Reason, doing: &Doing) -> bool {
     let Some(Ended::Well(reply)) = &doing.end else { return false };
     let is_computed = spans_of(reply).iter().any(|span| span.trust == evidence::Trust::Computed);
@@ -87,7 +87,7 @@ fn spans_of(reply: &Value) -> Vec<Span> {
     reply.get("spans").and_then(|spans| serde_json::from_value(spans.clone()).ok()).unwrap_or_default()
 }
 
-/// What a reply says: the output of code, otherwise the tool's own words.
+/// The text of a reply: the output of code, otherwise the tool's text.
 fn said(reply: &Value) -> String {
     let is_code = reply.pointer("/data/stdout").is_some();
     let text = reply.get("text").and_then(Value::as_str).filter(|text| !is_code && !text.trim().is_empty());

@@ -1,12 +1,12 @@
-//! Direct or agentic, without a model, so that a direct answer begins at once. The first that fits decides.
+//! Direct or agentic, decided without a model so that a direct answer starts immediately. The first rule that applies decides.
 //!
 //! ```text
-//!   what the caller or the user says outright ─► what the request has in it (documents, an address, a sum, its length) ─► its form ─► the tools there are
+//!   explicit choice of the caller or the user ─► content (documents, an address, arithmetic, length) ─► form ─► available tools
 //! ```
 //!
-//! A direct answer cannot act. So only what is plainly a question, a greeting or explicitly wanted quickly goes directly; whatever may be a request to do
-//! something is planned, and a plan without steps is answered directly then. Whether a question needs a tool is not decided by its words but by the tools
-//! that are listed for it: by their names, and by the router's classifier, which is given them.
+//! A direct answer cannot act. So only plain questions, greetings and explicit requests for a quick answer are direct; whatever may be a
+//! request to do something is planned, and a plan without steps is then answered directly. Whether a question needs a tool is decided by
+//! the tools listed for it: by their names, and by the router's classifier.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,11 +21,11 @@ pub enum Way {
     Agentic,
 }
 
-/// Why it went that way.
+/// Reason of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// The caller said so.
+    /// Set by the caller.
     Told,
     /// "quick", "briefly", …, or the depth `quick`.
     AskedForQuick,
@@ -47,7 +47,7 @@ pub enum Why {
     NamesTool,
     /// The router's classifier sends such requests to a flow with tools.
     Classified,
-    /// What this user likes, where nothing else decides.
+    /// The user's preference, where nothing else decides.
     Preference,
     Simple,
 }
@@ -60,17 +60,23 @@ pub enum Complexity {
     Complex,
 }
 
-/// All that the rules look at.
+/// Input of the rules.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'f> {
+    /// The request.
     pub message: &'f str,
+    /// Number of earlier messages.
     pub messages_before: usize,
+    /// The previous answer failed.
     pub has_failed_before: bool,
+    /// Documents were named.
     pub has_documents: bool,
     pub told: Option<Way>,
+    /// The user's preference.
     pub preference: Option<Way>,
+    /// The effort.
     pub depth: Depth,
-    /// What the listed tools say about it, once they are listed.
+    /// Whether the listed tools fit, once they are listed.
     pub tool_fit: Option<ToolFit>,
 }
 
@@ -81,14 +87,14 @@ pub enum ToolFit {
     Classified,
 }
 
-/// A longer message is more than one wish.
+/// A longer message has more than one request.
 const LONG_CHARS_MIN: usize = 200;
-/// More messages than this are a conversation in which things depend on one another.
+/// A longer conversation has dependencies between its messages.
 const MESSAGES_MAX: usize = 3;
 
-/// Explicit wishes for a plan, as phrases: a single word such as "plan" may be what the request is about.
+/// Explicit requests for a plan, as phrases: a single word such as "plan" may be the topic of the request.
 const REASONING: [&str; 6] = ["step by step", "think it through", "think it over", "make a plan", "thoroughly", "in depth"];
-/// Explicit wishes for a short way.
+/// Explicit requests for a short answer.
 const QUICK: [&str; 12] = [
     "quick",
     "quickly",
@@ -103,7 +109,7 @@ const QUICK: [&str; 12] = [
     "just tell me",
     "tldr",
 ];
-/// A question in form that asks for something to be done.
+/// A question in form that requests an action.
 const POLITE: [&str; 6] = ["please", "can you", "could you", "would you", "will you", "i want you"];
 const GREETINGS: [&str; 16] = [
     "hello",
@@ -123,9 +129,10 @@ const GREETINGS: [&str; 16] = [
     "merci",
     "hola",
 ];
-/// More words than this are no greeting.
+/// A longer message is not a greeting.
 const GREETING_WORDS_MAX: usize = 4;
 
+/// The decision with its reason.
 pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
@@ -140,7 +147,7 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
             (true, _, _) => (Way::Agentic, Why::NeedsTool),
             (false, true, _) => (Way::Agentic, Why::Documents),
             (false, false, Some(ToolFit::Named)) => (Way::Agentic, Why::NamesTool),
-            // A question is answered at once here; a request to act cannot be.
+            // A question is answered directly here; a request to act cannot be.
             (false, false, Some(ToolFit::Classified)) if may_act(facts.message) => (Way::Agentic, Why::Classified),
             (false, false, Some(ToolFit::Classified) | None) => (Way::Direct, Why::AskedForQuick),
         };
@@ -169,7 +176,7 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     if is_greeting(&words) {
         return (Way::Direct, Why::Simple);
     }
-    // What the user prefers counts more than a guess, and less than a tool's name in the request.
+    // The user's preference outranks a guess, but not a tool's name in the request.
     match (facts.tool_fit, facts.preference) {
         (Some(ToolFit::Named), _) => (Way::Agentic, Why::NamesTool),
         (Some(ToolFit::Classified) | None, Some(way)) => (way, Why::Preference),
@@ -178,7 +185,7 @@ pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
     }
 }
 
-/// Whether the tools there are could change this decision.
+/// Whether the available tools could change this decision.
 pub(super) fn depends_on_tools(decision: (Way, Why)) -> bool {
     decision.0 == Way::Direct && matches!(decision.1, Why::Simple | Why::AskedForQuick | Why::Preference)
 }
@@ -194,7 +201,7 @@ fn is_greeting(words: &str) -> bool {
     words.split_whitespace().count() <= GREETING_WORDS_MAX && GREETINGS.iter().any(|greeting| words.starts_with(&format!(" {greeting} ")))
 }
 
-/// How much there is to it, as far as its form shows: a guess that a plan replaces.
+/// Estimated complexity by the form of the request; a plan replaces it.
 pub fn complexity(message: &str, why: Why) -> Complexity {
     let sentences = message.matches(['?', '？', '؟', ';']).count();
     let is_several = sentences > 1 || message.lines().filter(|line| !line.trim().is_empty()).count() > 2;
@@ -212,7 +219,7 @@ fn words(message: &str) -> String {
     format!(" {} ", words.collect::<Vec<_>>().join(" "))
 }
 
-/// Whole words only: a "profile" is no "file".
+/// Whole words only: "profile" does not contain "file".
 fn has(words: &str, list: &[&str]) -> bool {
     list.iter().any(|one| words.contains(&format!(" {one} ")))
 }
@@ -240,7 +247,7 @@ mod tests {
             (Facts { message: "Who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
             (Facts { message: "Who is she?", preference: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Preference),
             (Facts { message: "Who is she?", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
-            // Words that only look like a wish for tools, a plan or speed decide nothing; the tools do.
+            // Keywords alone do not decide; the tools do.
             (Facts { message: "What is a file system?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "What is a plan?", ..plain }, Way::Direct, Why::Simple),
             (Facts { message: "What is a direct current?", ..plain }, Way::Direct, Why::Simple),
@@ -248,7 +255,7 @@ mod tests {
             (Facts { message: "Who leads the league?", tool_fit: classified, ..plain }, Way::Agentic, Why::Classified),
             (Facts { message: "Who leads the league?", tool_fit: classified, preference: Some(Way::Direct), ..plain }, Way::Direct, Why::Preference),
             (Facts { message: "Hello there!", tool_fit: classified, ..plain }, Way::Direct, Why::Simple),
-            // The opposite words win over all but the caller's own.
+            // Contradicting words win over everything but the caller's choice.
             (Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain }, Way::Direct, Why::AskedForQuick),
             (Facts { message: "Briefly, who was she?", tool_fit: classified, ..plain }, Way::Direct, Why::AskedForQuick),
             (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),

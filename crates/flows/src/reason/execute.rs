@@ -1,9 +1,9 @@
-//! Carries out a plan: what does not depend on one another side by side, what failed again with other arguments, then in another way, then not.
+//! Executes a plan: independent steps in parallel; a failed step again with adjusted arguments, then with another tool, then not at all.
 //!
-//! Steps run in waves. A step whose references can all be filled is prepared (its values are put in, in the form its tool takes) and called; the others wait
-//! for the next wave. A step that may change something waits for all steps before it, those behind it wait for it, and after one that failed no other that
-//! may change something is carried out. A tool that may change something is called again only when it refused its arguments, because then nothing happened; the same call is
-//! not made again in a later iteration either.
+//! Steps run in waves. A step whose references can all be filled is prepared (values are inserted in the form its tool takes) and called;
+//! the others wait for the next wave. A step that may change something waits for all steps before it, later steps wait for it, and after
+//! one that failed no further step that may change something runs. A tool that may change something is called again only if it rejected its
+//! arguments, because then nothing happened; the same call is not repeated in a later iteration either.
 
 use evidence::{Found, Span, Trust};
 use graph::{Ask, Effect, FailureKind, Go, Replies, Request, ToolCall};
@@ -16,32 +16,40 @@ use super::{Reason, STEP_MS_MAX};
 use crate::prompt;
 use crate::toolbox::{Reference, Tool, Toolbox, references};
 
-/// What came of a step.
+/// Result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionResult {
+    /// Number of the step, from 1.
     pub step: usize,
+    /// Whether it succeeded.
     pub success: bool,
-    /// What it said: text, and data if there was any.
+    /// Its output: text, and data if there was any.
     pub output: Option<Value>,
+    /// Its error.
     pub error: Option<String>,
+    /// Its duration.
     pub execution_time_ms: u64,
+    /// The tool called.
     pub tool_used: String,
+    /// Number of calls.
     pub attempts: u32,
 }
 
 /// A file that the run wrote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WrittenFile {
+    /// Path in the workspace.
     pub path: String,
+    /// Its size.
     pub bytes: u64,
 }
 
-/// A step while the plan is carried out.
+/// A step during execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Doing {
     /// As planned or adjusted, with its references.
     pub(super) call: ToolCall,
-    /// With values in the place of references; `None` while it waits for another step.
+    /// With values in place of references; `None` while it waits for another step.
     pub(super) sent: Option<ToolCall>,
     pub(super) tries: u32,
     pub(super) spent_us: u64,
@@ -55,17 +63,17 @@ pub(super) enum Ended {
     Badly { kind: FailureKind, why: String },
 }
 
-/// A call that may have changed something, of an earlier iteration.
+/// A call of an earlier iteration that may have changed something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Acted {
     pub(super) call: ToolCall,
     pub(super) end: Ended,
 }
 
-/// As planned, with other arguments, another way.
+/// As planned, with adjusted arguments, with another tool.
 const TRIES_MAX: u32 = 3;
 const OUTPUT_TOKENS_MAX: usize = 400;
-/// Of a result or an error, so much is told to a planner.
+/// Tokens of a result or an error in the planner's prompt.
 const TOLD_TOKENS_MAX: usize = 120;
 /// Files listed in a run's output.
 const FILES_MAX: usize = 200;
@@ -79,7 +87,7 @@ impl Doing {
         matches!(self.end, Some(Ended::Well(_)))
     }
 
-    /// Its reply, if it went well.
+    /// Its reply, if it succeeded.
     pub(super) fn reply(&self) -> Option<&Value> {
         match &self.end {
             Some(Ended::Well(value)) => Some(value),
@@ -103,7 +111,7 @@ impl Doing {
         (is_refused && references(&self.call.arguments).is_empty()).then_some(&self.call)
     }
 
-    /// The call and what came of it, in a line for a planner. What tools said is defused.
+    /// The call and its result, in one line for a planner. Tool text is neutralized.
     pub(super) fn told(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);
         let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
@@ -117,13 +125,13 @@ impl Doing {
     }
 }
 
-/// The whole text stays in the journal and its passages in the run's evidence; here is enough to see what it was.
+/// The whole text stays in the journal and its passages in the run's evidence; this is a summary.
 fn shown(value: &Value) -> Value {
     let text = value.get("text").and_then(Value::as_str).unwrap_or_default();
     json!({ "text": prompt::clipped(text, OUTPUT_TOKENS_MAX), "passages": value.get("spans").and_then(Value::as_array).map_or(0, Vec::len) })
 }
 
-/// Steps without an end, in order.
+/// Unfinished steps, in order.
 fn open(s: &Reason) -> Vec<usize> {
     (0..s.doing.len()).filter(|&index| s.doing[index].end.is_none()).collect()
 }
@@ -133,7 +141,7 @@ fn due(s: &Reason) -> Vec<usize> {
     open(s).into_iter().filter(|&index| s.doing[index].sent.is_some()).collect()
 }
 
-/// Puts values into every step that has all it needs, and ends those that cannot get it.
+/// Fills in the values of every step that has all it needs, and fails those that cannot get them.
 pub(super) fn prepare(s: &mut Reason) {
     for index in open(s) {
         if s.doing[index].sent.is_some() {
@@ -158,7 +166,7 @@ pub(super) fn prepare(s: &mut Reason) {
         if (0..index).any(|of| is_open(of) && (is_act(of) || is_act(index))) {
             continue;
         }
-        // A step comes after those it needs, so that one pass ends every step that depends on one that failed.
+        // A step comes after those it needs, so one pass fails every step that depends on a failed one.
         if needs.iter().any(|task| !s.doing[task - 1].is_well()) {
             continue;
         }
@@ -181,7 +189,7 @@ pub(super) fn prepare(s: &mut Reason) {
     }
 }
 
-/// Keeps what may have changed something before another plan takes the place of this one.
+/// Records calls that may have changed something before another plan replaces this one.
 pub(super) fn remember_acts(s: &mut Reason) {
     for doing in &s.doing {
         let (Some(call), Some(end)) = (&doing.sent, &doing.end) else { continue };
@@ -200,7 +208,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
         let call = s.doing[index].sent.clone()?;
         let attempts = if s.toolbox.is_read_only(&call.tool) { 2 } else { 1 };
         let request = Request::from(Effect::CallTool(call)).label(s.label(index)).attempts(attempts).deadline_ms(STEP_MS_MAX);
-        // Whoever is asked to allow the call should know which arguments are somebody else's words.
+        // The permission question shows which arguments come from tool output.
         let from = |request: Request, reference: Reference| {
             let by = s.doing.get(reference.task.wrapping_sub(1)).map_or("", |of| of.call.tool.as_str());
             request.filled_from(format!("/arguments{}", reference.at), by)
@@ -229,7 +237,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
                 s.list(files);
                 continue;
             }
-            // A tool that changes something need not say anything.
+            // A tool that changes something may reply without text.
             Ok(found) if !toolbox.is_read_only(&doing.call.tool) => {
                 let text = format!("{} was carried out and returned nothing.", doing.call.tool);
                 let found = with_spans(&doing.call.tool, Found { text, ..found });
@@ -253,7 +261,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     Go::to("execute")
 }
 
-/// A reply of a server that names no passages is evidence too: its text, or else its data.
+/// A reply without passages is evidence too: its text, or else its data.
 fn with_spans(tool: &str, found: Found) -> Found {
     if !found.spans.is_empty() {
         return found;
@@ -263,9 +271,9 @@ fn with_spans(tool: &str, found: Found) -> Found {
     Found { spans, ..found }
 }
 
-/// Files that a call wrote, by what it says of them: `{path, bytes}`, or `files: [{path, bytes}]`.
+/// Files written by a call, as reported in its reply: `{path, bytes}`, or `files: [{path, bytes}]`.
 fn files_of(name: &str, tool: Option<&Tool>, data: &Value) -> Vec<WrittenFile> {
-    // A tool that only reads may speak of files that were there before; code is known to list what it wrote.
+    // A read-only tool may list files that existed before; code lists only those it wrote.
     if tool.is_none_or(|tool| tool.read_only) && name != "code.run_python" {
         return Vec::new();
     }
@@ -278,7 +286,7 @@ fn files_of(name: &str, tool: Option<&Tool>, data: &Value) -> Vec<WrittenFile> {
 }
 
 impl Reason {
-    /// A file that is written again is listed once, as it is now.
+    /// A file that is written again is listed once, with its current size.
     fn list(&mut self, files: Vec<WrittenFile>) {
         for file in files {
             self.files.retain(|known| known.path != file.path);
@@ -289,7 +297,7 @@ impl Reason {
     }
 }
 
-/// The next thing to try, or nothing.
+/// The next call to try, if any.
 fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
     let is_read_only = toolbox.is_read_only(&doing.call.tool);
     let may_pass = match kind {
@@ -307,7 +315,7 @@ fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbo
     {
         return Some(call);
     }
-    // Another way to look something up is another look-up. Code or a sum that failed is the planner's to mend.
+    // Another tool can repeat a lookup. Failed code or arithmetic is left to the planner.
     if !tool.is_some_and(Tool::is_look_up) {
         return None;
     }
@@ -316,7 +324,8 @@ fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbo
     others.look_up(text.max_by_key(|text| text.len()).unwrap_or(question))
 }
 
-/// The same call with arguments that are more likely to do: only those the tool has, of its types, and texts down to their telling words.
+/// The same call with arguments that are more likely to work: only those the tool has, converted to its types, and queries reduced to their
+/// significant words.
 fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
     let properties = tool.schema.get("properties").and_then(Value::as_object);
     let mut arguments = call.arguments.as_object()?.clone();
@@ -339,7 +348,7 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
     Some(ToolCall { tool: call.tool.clone(), arguments: Value::Object(arguments) })
 }
 
-/// A query without quotes, marks and small words finds more.
+/// A query without quotes, punctuation and stop words finds more.
 fn telling(text: &str) -> String {
     const SMALL: [&str; 32] = [
         "a", "an", "the", "is", "are", "was", "were", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "it", "that", "this",

@@ -1,4 +1,4 @@
-//! The tool-search step: the planner names what it looks for among the tools it was not shown.
+//! The tool-search step: the planner describes a tool that is not among those listed.
 
 use graph::{Ask, Go, Replies};
 use serde_json::json;
@@ -6,14 +6,14 @@ use serde_json::json;
 use super::Reason;
 use crate::toolbox::{self, REGISTRY, Toolbox};
 
-/// Tool-search steps of one run.
+/// Maximum number of tool-search steps of one run.
 const TOOL_SEARCHES_MAX: u32 = 2;
 
 pub(super) fn ask(s: &Reason) -> Ask {
     s.wanted_tools.as_deref().map_or_else(Ask::nothing, |query| Ask::one(toolbox::ask_more(query)))
 }
 
-/// What was looked for comes first; after the last search there is nothing more to look for.
+/// Tools found come first; after the last search the step is not offered again.
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let query = s.wanted_tools.take().unwrap_or_default();
     s.tool_searches += 1;

@@ -1,4 +1,4 @@
-//! How long a run and its phases may take, and how often it plans: the documents' values, those of a small model, and what the user set.
+//! Time limits of a run and its phases, and the number of plans: the specification's values, those for a small model, and the user's.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,40 +6,45 @@ use serde::{Deserialize, Serialize};
 use super::Settings;
 use crate::input::ModelProfile;
 
-/// How much effort a request is worth to the user.
+/// The effort for a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Depth {
-    /// Directly, unless a tool is needed; then one plan and no reflection.
+    /// Direct, unless a tool is needed; then one plan and no reflection.
     Quick,
     #[default]
     Normal,
-    /// Always planned, always reflected on, and more iterations.
+    /// Always planned and reflected on, with more iterations.
     Deep,
 }
 
 /// Milliseconds for each phase, an iteration and the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Limits {
+    /// Listing tools.
     pub think_ms: u64,
+    /// A plan.
     pub plan_ms: u64,
+    /// A reflection.
     pub reflect_ms: u64,
+    /// An iteration.
     pub iteration_ms: u64,
+    /// The whole run.
     pub run_ms: u64,
 }
 
 impl Default for Limits {
-    /// The documents' limits; they are the graph's own.
+    /// The specification's limits; they are also the graph's.
     fn default() -> Self {
         Limits { think_ms: 10_000, plan_ms: 15_000, reflect_ms: 10_000, iteration_ms: 60_000, run_ms: 600_000 }
     }
 }
 
-/// A model on the user's own processor writes some ten tokens a second.
+/// A model on the user's CPU generates about ten tokens a second.
 const SMALL: Limits = Limits { think_ms: 10_000, plan_ms: 150_000, reflect_ms: 60_000, iteration_ms: 400_000, run_ms: 600_000 };
-/// No limit is set higher than this.
+/// Upper bound of every limit.
 pub(super) const SECONDS_MAX: u32 = 24 * 60 * 60;
-/// Of a run's time, this share is kept for writing the answer, and at most `ANSWER_MS_MAX`.
+/// One part in this many of a run's time is reserved for the answer, and at most `ANSWER_MS_MAX`.
 const ANSWER_SHARE: u64 = 5;
 const ANSWER_MS_MAX: u64 = 120_000;
 
@@ -60,7 +65,7 @@ impl Limits {
         }
     }
 
-    /// What a run may take before it must write its answer.
+    /// Time before the run must write its answer.
     pub(super) fn work_ms(&self) -> u64 {
         self.run_ms - (self.run_ms / ANSWER_SHARE).min(ANSWER_MS_MAX)
     }
@@ -79,7 +84,7 @@ impl Limits {
     }
 }
 
-/// Iterations at most: what the user set, within what the depth allows.
+/// Maximum number of iterations: the user's value, within the limit of the depth.
 pub(super) fn iterations_max(settings: &Settings) -> u32 {
     let most = match settings.depth.unwrap_or_default() {
         Depth::Quick => QUICK_ITERATIONS_MAX,

@@ -1,5 +1,5 @@
-//! What is worth remembering of a request, and whether a new one is like it. Only data: what similar requests taught comes in with the input, and what
-//! this one teaches goes out as notes. Keeping them, per user and for a while, is the driver's.
+//! Notes about requests, and their similarity. This is data only: notes of similar requests are part of the input, new ones part of the
+//! output. The engine stores them per user and for a limited time.
 
 use std::collections::BTreeSet;
 
@@ -10,22 +10,27 @@ use serde_json::{Value, json};
 use super::{Reason, TURNS_MAX};
 use crate::context;
 
+/// A note about a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remembered {
+    /// Its kind.
     pub kind: Kind,
+    /// The request.
     pub key: Key,
+    /// Its content.
     pub value: Value,
 }
 
+/// Kinds of notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Steps that led to an answer; used again instead of planning.
     Plan,
-    /// What thinking found out about requests of this kind; used instead of thinking.
+    /// Findings about requests of this kind; used instead of thinking.
     Pattern,
-    /// What went wrong and what helped; told to the planner, never taken for a judgement of new results.
+    /// What failed and what helped; shown to the planner, never used to judge new results.
     Reflection,
 }
 
@@ -41,20 +46,20 @@ impl Kind {
     }
 }
 
-/// What a run leaves for later ones of the same user.
+/// The notes a run keeps for later runs of the same user.
 pub(super) fn kept(s: &Reason) -> Vec<Note> {
     let note =
         |one: &Remembered| Note { kind: one.kind.name().to_owned(), key: json!(one.key), value: one.value.clone(), reach: Reach::User, ms_max: None };
     s.lessons().iter().map(note).collect()
 }
 
-/// What a run is given: the conversation, what the user likes, whether the last answer failed, and of each kind what the most similar request taught.
-/// The rest stays where it is, because an input is written down for good.
+/// Adds to the input: the conversation, the user's preferences, whether the last answer failed, and for each kind the note of the most
+/// similar request. Other notes are left out, because an input is stored permanently.
 pub(super) fn given(input: &mut Value, context: &Context) -> bool {
     let is_heard = context::fill(input, context, 2 * TURNS_MAX);
     let key = key(&context::asked(input));
     let read = |note: &Note| Some(Remembered { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
-    // Newest last, as `recall` wants it.
+    // Newest last, as `recall` expects.
     let all: Vec<Remembered> = context.notes.iter().rev().filter_map(read).collect();
     let similar: Vec<&Remembered> = Kind::ALL.into_iter().filter_map(|kind| recall(&all, kind, &key)).collect();
     let Some(settings) = context::settings(input) else { return is_heard };
@@ -78,22 +83,23 @@ fn of_name(name: &str) -> Option<Kind> {
     Kind::ALL.into_iter().find(|kind| kind.name() == name)
 }
 
-/// A request by what it is about.
+/// The significant words of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// Its words, without those that say nothing.
+    /// Its words without stop words.
     pub words: BTreeSet<String>,
-    /// Numbers and names: what must be the same for a plan to fit.
+    /// Numbers and names, which must be equal for a plan to be reused.
     pub marks: BTreeSet<String>,
 }
 
-/// From here on a plan is taken over, if it is also about the same numbers and names.
+/// Similarity from which a plan is reused, if numbers and names are equal too.
 const PLAN_MIN: f32 = 0.8;
 const HINT_MIN: f32 = 0.6;
-/// So many entries are looked at.
+/// Maximum number of notes compared.
 const REMEMBERED_MAX: usize = 200;
 
+/// The key of a request.
 pub fn key(question: &str) -> Key {
     let mut key = Key::default();
     let mut is_start = true;
@@ -112,14 +118,14 @@ pub fn key(question: &str) -> Key {
     key
 }
 
-/// From 0 to 1: the share of words that both have.
+/// From 0 to 1: the share of common words.
 pub fn similarity(a: &Key, b: &Key) -> f32 {
     let common = a.words.intersection(&b.words).count() as f32;
     let all = a.words.union(&b.words).count() as f32;
     if all == 0.0 { 0.0 } else { common / all }
 }
 
-/// The most similar entry of a kind, if one is similar enough; of equals, the last, which is the newest.
+/// The most similar entry of a kind, if similar enough; of equals, the last, which is the newest.
 pub fn recall<'r>(remembered: &'r [Remembered], kind: Kind, key: &Key) -> Option<&'r Remembered> {
     let fits = |one: &&Remembered| {
         let likeness = similarity(&one.key, key);
@@ -132,7 +138,7 @@ pub fn recall<'r>(remembered: &'r [Remembered], kind: Kind, key: &Key) -> Option
     newest.iter().filter(|one| one.kind == kind).filter(fits).max_by(|a, b| similarity(&a.key, key).total_cmp(&similarity(&b.key, key)))
 }
 
-/// Lower case and without the ending that only says how many or when.
+/// Lower case, without inflection endings.
 fn normal(word: &str) -> String {
     let word = word.to_lowercase();
     let word = word.strip_suffix("'s").unwrap_or(&word);
@@ -143,7 +149,7 @@ fn normal(word: &str) -> String {
         Some(format!("{stem}{instead}"))
     });
     let stem = stem.unwrap_or_else(|| word.to_owned());
-    // "survive" and "survived" end up the same.
+    // "survive" and "survived" get the same stem.
     stem.strip_suffix('e').filter(|stem| stem.chars().count() >= 3).map_or(stem.clone(), str::to_owned)
 }
 
@@ -214,7 +220,7 @@ mod tests {
         let mut other = json!({ "question": "Who are you?", "settings": { "prefers": "direct" } });
         assert!(!given(&mut other, &context));
         assert_eq!(other["settings"], json!({ "prefers": "direct", "previous_failed": true }));
-        // The same words after another question are about something else.
+        // The same words after another question have a different meaning.
         let history = vec![graph::Message { role: "user".into(), content: "Who won the cup in 2019?".into() }];
         let lean = Context { notes: vec![note("plan", "And in 2020?", json!("cup"))], history, ..Context::default() };
         let mut input = json!({ "question": "And in 2020?" });

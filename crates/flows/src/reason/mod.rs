@@ -1,27 +1,27 @@
-//! Carries a request out where that takes more than an answer: think, plan, execute, reflect, respond.
+//! Carries out requests that need more than an answer: think, plan, execute, reflect, respond.
 //!
 //! ```text
 //!   decide ── direct ───────────────────────────────────────────────────────────────────────────► respond ► end
 //!     │ agentic, by rules                                                                          ▲ │  │ no model
-//!     ▼            ┌───────────────── not there yet, at most `max_iterations` times ─────────────┬─┼─┘  ▼
+//!     ▼            ┌───────────────── not reached yet, at most `max_iterations` times ───────────┬─┼─┘  ▼
 //!   iterate ► think ► plan ──► approve_plan ──► execute ⟲ ──► reflect ────────────────────────────┴─┘    direct ► end
-//!                     │  ▲      (if asked)        │ in waves; again with other arguments, then another way
+//!                     │  ▲      (if asked)        │ in waves; again with other arguments, then another tool
 //!                     ▼  │
-//!          find_tools, clarify, or the plan again with what was wrong with it
+//!          find_tools, clarify, or the plan again with its errors
 //! ```
 //!
-//! `think` lists the tools; what is wanted is said by the call that plans, so that thinking costs no call of its own. A request skips that call only if it
-//! names its tool and has the arguments ([`certain`]), or if a similar one was planned before ([`memory`]). Everything else is planned by the model with
-//! every tool there is.
+//! `think` lists the tools; the planning call also states the goal, so that thinking costs no call of its own. A request skips that call only if it names
+//! its tool and arguments ([`certain`]), or if a similar one was planned before ([`memory`]). Everything else is planned by the model with every tool.
 //!
-//! A plan that cannot be used is made again with what was wrong, then with one step, then the request is answered directly. Each phase, an iteration and
-//! the whole run have a clock ([`Limits`]); what has no time left fails, and what follows makes do with less.
+//! An unusable plan is requested again with its errors, then as one step, then the request is answered directly. Each phase, an iteration and the whole
+//! run have a time limit ([`Limits`]); a phase without time left fails, and the following ones work with less.
 //!
-//! The planner may also write the answer beforehand, with references to results. It counts only if what the steps return supports every sentence
-//! ([`conclude`]), and then a plan takes one model call in all; otherwise a plan of one step takes two, the second of which also judges whether that was
-//! enough. Plans of more steps are reflected on by a call of their own.
+//! The planner may also draft the answer, with references to results. The draft counts only if the results support every sentence ([`conclude`]), and
+//! then a plan takes one model call in all; otherwise a plan of one step takes two, the second of which also judges whether that was enough. Plans of
+//! more steps are reflected on by a separate call.
 //!
-//! What was learnt ([`memory`]) comes in with the input and is kept when the run ends well. Nothing of a run that may have changed anything is ever kept.
+//! Notes of similar requests ([`memory`]) are part of the input, and new ones are kept when the run succeeds. Nothing is kept of a run that may have
+//! changed anything.
 
 mod approve;
 mod certain;
@@ -62,7 +62,7 @@ pub use memory::{Key, Kind, Remembered, key, recall, similarity};
 pub use plan::{Plan, Step};
 pub use reflect::ReflectionResult;
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Think it through",
     description: "Plans in steps, reflects on what it found, and answers",
@@ -80,6 +80,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("reason", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     let limits = Limits::default();
     let iteration = ["iterate", "think", "plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"];
@@ -101,7 +102,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .phase("think", limits.think_ms, &["think"])
         .phase("plan", limits.plan_ms, &["plan"])
         .phase("reflect", limits.reflect_ms, &["reflect"])
-        // The person's time is not counted, but their steps are within.
+        // Time waiting for the person is not counted; the steps themselves are.
         .phase("iteration", limits.iteration_ms, &iteration)
         .phase("work", limits.work_ms(), &work)
         .phase("run", limits.run_ms, &run)
@@ -115,17 +116,17 @@ pub fn flow() -> Result<Graph, GraphError> {
 
 const STEP_MS_MAX: u64 = 30_000;
 const PLAN_TOKENS_MAX: u32 = 2_500;
-/// Code and the contents of files are part of a plan.
+/// Plans contain code and file contents.
 const SMALL_PLAN_TOKENS_MAX: u32 = 700;
 const TURNS_MAX: usize = 5;
-/// What a run keeps of passages.
+/// Limit on the passages that a run keeps.
 const SPANS_BYTES_MAX: usize = 1 << 20;
-/// Plans that could not be used, after which the request is answered without one: the plan, the plan again, a plan of one step.
+/// Attempts at a plan before the request is answered without one: the plan, the plan again, a plan of one step.
 const PLAN_TRIES_MAX: usize = 3;
 
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 
-/// What a user may set for this flow.
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -133,10 +134,10 @@ pub struct Settings {
     pub way: Option<Way>,
     /// Effort: `quick` (directly unless a tool is needed), `normal`, or `deep` (always planned and reflected on, more iterations).
     pub depth: Option<Depth>,
-    /// What this user likes where no rule decides.
+    /// The user's preference where no rule decides.
     #[schemars(skip)]
     pub prefers: Option<Way>,
-    /// The answer before this one failed.
+    /// The previous answer failed.
     #[schemars(skip)]
     pub previous_failed: bool,
     /// How often it may plan, execute and reflect: 5 if not set, 10 with depth `deep`, 1 with `quick`.
@@ -161,7 +162,7 @@ pub struct Settings {
     pub enabled_tools: Vec<String>,
     /// Who checks the answer: `fast` (rules and the verifier), `model` (a large model also decides what stays uncertain), or `rules`.
     pub verify: Verify,
-    /// What similar requests taught; the newest last.
+    /// Notes of similar requests, newest last.
     #[schemars(skip)]
     pub remembered: Vec<Remembered>,
 }
@@ -181,18 +182,18 @@ pub(super) struct Reason {
     iteration: u32,
     thought: Option<Thought>,
     plan: Option<Plan>,
-    /// The plan came from memory or from a rule, not from a model.
+    /// The plan came from notes or from a rule, not from a model.
     is_by_rule: bool,
-    /// The request named its tool and had its arguments.
+    /// The request named its tool and arguments.
     is_certain: bool,
-    /// What was wrong with the plans of this iteration that could not be used.
+    /// Errors of this iteration's unusable plans.
     plan_failures: Vec<String>,
-    /// The answer as the planner wrote it beforehand.
+    /// The planner's draft of the answer.
     draft: Option<String>,
-    /// What the planner looks for among the tools it was not shown.
+    /// The planner's query for tools that were not listed.
     wanted_tools: Option<String>,
     tool_searches: u32,
-    /// What the planner wants to know of the user.
+    /// The planner's question to the user.
     question_to_user: Option<String>,
     clarified: Vec<clarify::Clarified>,
     /// The plan that a person wants changed, and what they said about it and those before it.
@@ -202,7 +203,7 @@ pub(super) struct Reason {
     revisions: Vec<String>,
     doing: Vec<execute::Doing>,
     results: Vec<ExecutionResult>,
-    /// Lines for the planner: what earlier iterations did, and what failed.
+    /// Lines for the planner: earlier steps and failures.
     done: Vec<String>,
     failed: Vec<String>,
     /// Calls of earlier iterations that failed and would fail again.
@@ -211,17 +212,17 @@ pub(super) struct Reason {
     /// Tools that are not offered again, because the same call of them was planned after it had failed.
     #[serde(default)]
     dropped_tools: Vec<String>,
-    /// What earlier iterations may have changed.
+    /// Calls of earlier iterations that may have changed something.
     acted: Vec<execute::Acted>,
     files: Vec<WrittenFile>,
     spans: Vec<Span>,
     reflections: Vec<ReflectionResult>,
-    /// What had to be done in a simpler way, and why.
+    /// Fallbacks that were used, and why.
     degraded: Vec<String>,
     to_remember: Vec<Remembered>,
-    /// A tool was called that may have changed something.
+    /// A tool that may have changed something was called.
     has_acted: bool,
-    /// What was said, until it is checked.
+    /// The answer until it is checked.
     #[serde(default)]
     unchecked: Option<Unchecked>,
     answer: Option<Answer>,
@@ -298,7 +299,7 @@ fn output(s: &Reason) -> Value {
 }
 
 impl Reason {
-    /// For those who do not hear the conversation.
+    /// The question in full, for tools that are not given the conversation.
     fn asked(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
@@ -333,7 +334,8 @@ impl Reason {
         self.to_remember.push(Remembered { kind, key, value });
     }
 
-    /// What may be kept. Of a run that may have changed something, nothing: done again for a request that is only similar, it would be a mistake.
+    /// Notes that may be kept. None if the run may have changed something: repeating such a plan for a request that is only similar would
+    /// be wrong.
     fn lessons(&self) -> &[Remembered] {
         if self.has_acted { &[] } else { &self.to_remember }
     }
@@ -354,7 +356,7 @@ impl Reason {
         if description.is_empty() { format!("step {}", index + 1) } else { description.to_owned() }
     }
 
-    /// System prompt, history, question: what a phase is told, with the question last and alone.
+    /// System prompt, history and question; the question is last and alone.
     fn told(&self, system: String) -> Vec<Message> {
         let mut messages = vec![prompt::system(system)];
         messages.extend(crate::input::fitted(&crate::input::recent(&self.history, TURNS_MAX), self.model.history_tokens()));
@@ -363,7 +365,7 @@ impl Reason {
     }
 }
 
-/// Direct or agentic, as far as the request itself and the listed tools say.
+/// Direct or agentic, according to the request and the listed tools.
 fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
     let facts = Facts {
         message: &s.question,
@@ -378,7 +380,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
     decide(&facts)
 }
 
-/// A plain question is answered directly, unless it needs one of the tools; they are listed to find out.
+/// A plain question is answered directly unless it needs one of the tools; they are listed to decide that.
 fn ask_decide(s: &Reason) -> Ask {
     match decide::depends_on_tools(decide_by_rules(s, None)) {
         true => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
@@ -386,7 +388,7 @@ fn ask_decide(s: &Reason) -> Ask {
     }
 }
 
-/// Whether one of these tools is named in the request, or the router's classifier sends it to a flow that uses tools.
+/// Whether one of these tools is named in the request, or the classifier routes it to a flow with tools.
 fn tool_fit(s: &Reason, tools: &Toolbox) -> Option<ToolFit> {
     if tools.is_empty() {
         return None;
@@ -399,7 +401,7 @@ fn tool_fit(s: &Reason, tools: &Toolbox) -> Option<ToolFit> {
 }
 
 fn fold_decide(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    // Without a list nothing is known of tools.
+    // Without a list nothing is known about tools.
     let listed = if replies.is_empty() { None } else { Toolbox::read(replies, 0).ok() };
     let fit = listed.and_then(|tools| tool_fit(s, &tools));
     (s.way, s.why) = decide_by_rules(s, fit);
@@ -421,7 +423,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     Go::to(if s.iteration == 1 { "think" } else { "plan" }).note("iteration", s.iteration)
 }
 
-/// Which tools there are: the best ones for the request, and the built-in ones that carry out tasks, however the words rank them.
+/// Lists the tools that fit the request best, and the built-in tools for tasks regardless of their rank.
 fn ask_think(s: &Reason) -> Ask {
     let names = &s.settings.enabled_tools;
     let mut ask = Ask::one(toolbox::ask_named(&s.asked(), names));
@@ -452,7 +454,7 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
             s.toolbox = acting;
         }
     }
-    // A small model prefers what it reads first, and a question changes nothing.
+    // A small model prefers the first tools it reads, and a question changes nothing.
     if s.model.is_small && !decide::may_act(&s.question) {
         s.toolbox.tools.sort_by_key(|tool| !tool.read_only);
     }
@@ -464,7 +466,7 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
     Go::to("plan").note("think", note)
 }
 
-/// A plan that needs no model: of a request that says exactly what to call, from memory, or when there is nothing to plan with.
+/// A plan without a model: for a request that states its call, from notes, or when no model is available.
 fn plan_by_rule(s: &Reason) -> Option<Plan> {
     if s.toolbox.is_empty() {
         return Some(plan::nothing());
@@ -480,7 +482,7 @@ fn plan_by_rule(s: &Reason) -> Option<Plan> {
     remembered.filter(fits)
 }
 
-/// What the next plan may be: after two that could not be used, one step.
+/// The form of the next plan: after two unusable ones, a single step.
 fn form(s: &Reason) -> plan::Form {
     let steps_max = match (s.plan_failures.len() + 1 >= PLAN_TRIES_MAX, s.model.is_small) {
         (true, _) => 1,
@@ -529,13 +531,13 @@ fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let draft = match prompt::read::<plan::Draft>(replies, 0) {
         Ok(draft) => draft,
         Err(failure) if failure.kind == FailureKind::Invalid => return plan_again(s, &[failure.message]),
-        // No model is there, or it has no time left: asking it again would not help.
+        // The model is unavailable or out of time, so asking again would not help.
         Err(failure) if s.iteration > 1 => {
             s.degraded.push(format!("not planned again: {failure}"));
             return adopt(s, plan::nothing(), true);
         }
         Err(failure) => {
-            // A question can be looked up as it stands. Whatever may be a request to act cannot: nothing is done then, and the answer says so.
+            // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer says so.
             let is_question = s.has_documents || !decide::may_act(&s.question);
             s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
             let plan = if is_question { plan::look_up(&s.asked(), &s.toolbox) } else { plan::nothing() };
@@ -581,7 +583,7 @@ impl Reason {
     }
 }
 
-/// A plan that cannot be used is made again with its mistakes, then with one step, and then there is none.
+/// An unusable plan is requested again with its errors, then as one step, then not at all.
 fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
     s.plan_failures.push(wrong.join("; "));
     if s.plan_failures.len() < PLAN_TRIES_MAX {

@@ -1,4 +1,4 @@
-//! A plan: what to call, in which order, and when it is good enough; and how a model is asked for one.
+//! Plans: which calls, in which order, with which success criteria; and the prompt for one.
 
 use graph::ToolCall;
 use serde::{Deserialize, Serialize};
@@ -8,28 +8,37 @@ use super::decide::Complexity;
 use crate::input::ModelProfile;
 use crate::toolbox::{REGISTRY, Toolbox, references};
 
+/// A plan that can be executed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
+    /// The calls, in order.
     pub steps: Vec<Step>,
+    /// The planner's estimate.
     pub estimated_complexity: Complexity,
+    /// When the goal is reached.
     #[serde(default)]
     pub success_criteria: Vec<String>,
+    /// The tools used.
     #[serde(default)]
     pub required_tools: Vec<String>,
 }
 
-/// Steps are numbered from 1; `{{1}}` in an argument is what the first one found.
+/// Steps are numbered from 1; `{{1}}` in an argument is the result of the first one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
+    /// What the step does.
     #[serde(default)]
     pub description: String,
+    /// The tool's full name.
     #[serde(alias = "tool_name")]
     pub tool: String,
+    /// Its arguments, with references.
     #[serde(default, alias = "tool_arguments")]
     pub arguments: Value,
 }
 
 impl Step {
+    /// The call of the step.
     pub fn call(&self) -> ToolCall {
         ToolCall { tool: self.tool.clone(), arguments: self.arguments.clone() }
     }
@@ -39,22 +48,22 @@ pub(super) const STEPS_MAX: usize = 8;
 pub(super) const SMALL_STEPS_MAX: usize = 3;
 const CRITERIA_MAX: usize = 5;
 
-/// As a model may write it.
+/// A plan as a model writes it.
 #[derive(Default, Deserialize)]
 pub(super) struct Draft {
     #[serde(default)]
     pub(super) steps: Option<Vec<Step>>,
-    /// What is wanted, in a sentence.
+    /// The goal, in one sentence.
     #[serde(default)]
     pub(super) analysis: Option<String>,
     #[serde(default)]
     pub(super) estimated_complexity: Option<Complexity>,
     #[serde(default)]
     pub(super) success_criteria: Option<Vec<String>>,
-    /// The answer, as far as it can be written before the steps are carried out; it may refer to their results.
+    /// The answer, as far as it can be written before the steps run; it may refer to their results.
     #[serde(default)]
     pub(super) answer: Option<String>,
-    /// What only the user can say.
+    /// A question to the user.
     #[serde(default, alias = "question")]
     pub(super) ask_user: Option<String>,
 }
@@ -68,7 +77,7 @@ impl Draft {
         self.steps.as_ref().is_some_and(|steps| !steps.is_empty())
     }
 
-    /// What the planner looks for among the tools it was not shown.
+    /// The query for tools that were not listed.
     pub(super) fn wanted_tools(&self) -> Option<String> {
         let step = self.steps.as_ref()?.iter().find(|step| step.tool == REGISTRY)?;
         said(step.arguments.get("query").and_then(Value::as_str))
@@ -87,7 +96,7 @@ fn said(text: Option<&str>) -> Option<String> {
     text.map(str::trim).filter(|text| !text.is_empty() && *text != "null").map(str::to_owned)
 }
 
-/// What a plan may look like.
+/// What a plan may contain.
 #[derive(Clone, Copy)]
 pub(super) struct Form {
     pub(super) steps_max: usize,
@@ -117,7 +126,7 @@ pub(super) fn schema(toolbox: &Toolbox, profile: &ModelProfile, form: Form) -> V
     json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties })
 }
 
-/// The draft made into something that can be carried out, or all that is wrong with it, in words for whoever wrote it.
+/// The plan, checked so that it can be executed, or all its errors, worded for the planner.
 pub(super) fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> Result<Plan, Vec<String>> {
     let (complexity, criteria) = (draft.estimated_complexity.unwrap_or(guess), draft.success_criteria.clone().unwrap_or_default());
     let is_answered = draft.answer().is_some();
@@ -155,7 +164,7 @@ pub(super) fn single(call: ToolCall, description: &str) -> Plan {
     of(vec![Step { description: description.to_owned(), tool: call.tool, arguments: call.arguments }], Complexity::Simple, Vec::new())
 }
 
-/// Looks the request itself up: for when no model plans. Without a tool for that there is nothing to do.
+/// Looks up the request itself, when no model plans. Without a lookup tool the plan is empty.
 pub(super) fn look_up(question: &str, toolbox: &Toolbox) -> Plan {
     toolbox.look_up(question).map_or_else(nothing, |call| single(call, "Look it up"))
 }
@@ -164,7 +173,7 @@ pub(super) fn nothing() -> Plan {
     of(Vec::new(), Complexity::Simple, Vec::new())
 }
 
-/// Whether every step only uses what comes before it.
+/// Whether every step refers only to earlier steps.
 pub(super) fn is_in_order(plan: &Plan) -> bool {
     let refers = |(index, step): (usize, &Step)| references(&step.arguments).iter().all(|one| (1..=index).contains(&one.task));
     plan.steps.iter().enumerate().all(refers)
@@ -182,14 +191,14 @@ impl Example<'_> {
         ToolCall { tool: self.tool.to_owned(), arguments: Value::Object(arguments) }
     }
 
-    /// By hand, because the order of a JSON object depends on how serde_json was built, and a prompt may not.
+    /// Written by hand: the order of a JSON object depends on serde_json's features, and a prompt must not.
     fn told(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
         format!("{{\"tool\":{},\"arguments\":{{{}}}}}", json!(self.tool), arguments.join(","))
     }
 }
 
-/// Requests with their plans, as far as the tools at hand can carry them out. What a model is shown is only what it could really call.
+/// Example requests with their plans, limited to the available tools, so that a model only sees calls it could make.
 pub(super) fn examples(toolbox: &Toolbox, profile: &ModelProfile) -> Vec<Value> {
     let write = |path: &str, content: &str| Example {
         tool: "files.write",
@@ -218,7 +227,7 @@ pub(super) fn examples(toolbox: &Toolbox, profile: &ModelProfile) -> Vec<Value> 
     ];
     all.extend(looked_up.map(|call| ("When was the Eiffel Tower completed?", vec![call])));
     if !profile.is_small {
-        // A large model needs to see only how steps use one another.
+        // A large model only needs to see how steps refer to one another.
         all.retain(|(_, steps)| steps.len() > 1);
     }
     all.retain(|(_, steps)| steps.iter().all(|step| toolbox.resolve(&step.call()).is_ok()));

@@ -1,7 +1,8 @@
-//! Looks at what came of the plan: is the goal reached, what is wrong, go on or answer.
+//! Evaluates the result of a plan: is the goal reached, what is wrong, continue or answer.
 //!
-//! A model is asked only where there is something to judge. A plan of one step that went well is judged by the call that answers it, which may say that
-//! something is missing; a step that did what was asked, or a draft that the results support, is the answer itself. With depth `deep` a model always judges.
+//! A model is called only where there is something to judge. A plan of one step that succeeded is judged by the call that answers it, which
+//! may report that something is missing; a completed task, or a draft that the results support, is the answer itself. With depth `deep` a
+//! model always judges.
 
 use evidence::Span;
 use graph::{Ask, FailureKind, Go, Message, Replies};
@@ -14,14 +15,18 @@ use super::{Kind, Reason, Remembered, conclude};
 use crate::answer;
 use crate::prompt::{self, Prompt};
 
+/// The evaluation of a plan's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ReflectionResult {
+    /// The goal is reached.
     pub goal_achieved: bool,
+    /// Problems found.
     #[serde(default)]
     pub issues_found: Vec<String>,
-    /// What to do otherwise next time, in words for the planner.
+    /// What to change next time, worded for the planner.
     #[serde(default)]
     pub plan_adjustments: Option<String>,
+    /// Another iteration may help.
     #[serde(default)]
     pub should_continue: bool,
     /// The answer, if the reflection already gave a complete one.
@@ -32,20 +37,20 @@ pub struct ReflectionResult {
 const REFLECT: Prompt = Prompt { long: include_str!("reflect.md"), short: include_str!("reflect.small.md") };
 const TOKENS_MAX: u32 = 600;
 const SMALL_TOKENS_MAX: u32 = 80;
-/// Of an error, so much is told.
+/// Tokens of an error in the prompt.
 const ISSUE_TOKENS_MAX: usize = 120;
 
-/// Plans that a rule makes anew after a failure, for models too small to judge.
+/// Plans that a rule makes again after a failure, for models too small to judge.
 const MENDED_ITERATIONS_MAX: u32 = 2;
 
-/// What needs no judge.
+/// Results that need no judgement.
 fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     let achieved = |goal_achieved: bool| ReflectionResult { goal_achieved, ..ReflectionResult::default() };
     if s.results.is_empty() {
-        // Why nothing was done is told to whoever answers.
+        // The call that answers is told why nothing was done.
         return Some(ReflectionResult { issues_found: s.degraded.last().cloned().into_iter().collect(), ..achieved(false) });
     }
-    // Somebody said no, or nobody knows whether it happened: another plan would only try to get round that.
+    // A person refused, or the outcome is unknown: another plan would only circumvent that.
     if s.doing.iter().any(|doing| is_final_failure(s, doing)) {
         return Some(achieved(false));
     }
@@ -56,7 +61,7 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     if s.depth() == Depth::Deep {
         return None;
     }
-    // A look-up that found nothing went well and still helps nobody.
+    // A lookup without results succeeded but does not help.
     let has_found = is_well && !s.spans.is_empty();
     if has_found && (s.results.len() == 1 || s.depth() == Depth::Quick) {
         return Some(achieved(true));
@@ -72,7 +77,7 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     None
 }
 
-/// A step that may change something and was refused, or may have happened.
+/// A step that may change something and was refused, or whose outcome is unknown.
 fn is_final_failure(s: &Reason, doing: &Doing) -> bool {
     let is_final = matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Refused | FailureKind::InDoubt, .. }));
     is_final && doing.tries > 0 && !s.toolbox.is_read_only(&doing.call.tool)
@@ -98,7 +103,7 @@ fn tokens_max(s: &Reason) -> u32 {
     if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX }
 }
 
-/// The same in `ask` and `respond`, so that a final response is held to what was shown.
+/// Used by both `ask` and `respond`, so that a final response is checked against what was shown.
 pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let results: Vec<Value> = s
         .results
@@ -123,7 +128,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         Some(reflection) => reflection,
         None => match prompt::read::<ReflectionResult>(replies, 0) {
             Ok(reflection) => reflection,
-            // No time and no judge: what there is must do.
+            // No time and no judgement: continue with the available results.
             Err(failure) => {
                 s.degraded.push(format!("not reflected on: {failure}"));
                 ReflectionResult { goal_achieved: s.results.iter().any(|one| one.success), ..ReflectionResult::default() }
@@ -145,16 +150,16 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     Go::to(if goes_on { "iterate" } else { "respond" }).note("reflection", note)
 }
 
-/// A plan that worked, and what a judge said of one that did not. Nothing of a plan that may have changed something.
+/// Keeps a plan that worked, and the judgement of one that did not. Nothing of a plan that may have changed something.
 fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
     let Some(plan) = s.plan.clone().filter(|plan| !plan.steps.is_empty() && s.is_harmless(plan)) else { return };
-    // Another way that was taken may not be in the plan.
+    // A replaced call may differ from the plan.
     let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.is_well() && doing.call == step.call());
-    // What a later turn looked up is only what the first had missed.
+    // A later iteration looks up only what the first one missed.
     if reflection.goal_achieved && is_as_planned && !s.is_by_rule && s.iteration == 1 {
         s.remember(Kind::Plan, json!(plan));
     }
-    // A remembered plan that did not do is not tried a third time.
+    // A remembered plan that failed is not used a third time.
     let used = s.recall(Kind::Plan).filter(|used| !reflection.goal_achieved && used.value == json!(plan)).cloned();
     s.to_remember.extend(used.map(|used| Remembered { value: Value::Null, ..used }));
     let advice: Vec<&str> = reflection.issues_found.iter().map(String::as_str).chain(reflection.plan_adjustments.as_deref()).collect();

@@ -1,6 +1,6 @@
-//! The answer: from what was found, or directly; and how the run ends when no model writes one.
+//! The answer, from the results or directly, and the end of a run whose model fails.
 //!
-//! Whatever else an answer says, it names every step that may change something and was not carried out: a model's words are no record of what was done.
+//! Every answer names each step that may change something and was not carried out, whatever the model wrote.
 
 use evidence::{Span, Trust};
 use graph::{Ask, Failure, FailureKind, Go, Message, Replies};
@@ -21,18 +21,18 @@ const TOKENS_MAX: u32 = 1_024;
 const SMALL_TOKENS_MAX: u32 = 480;
 const LISTED_TOKENS_MAX: usize = 1_500;
 
-/// How the call that answers says that something is missing, where another iteration may find it.
+/// How the answering call reports missing information, where another iteration is possible.
 const MISSING: &str = "MISSING:";
 
-/// What is said without a further call.
+/// An answer that needs no further call.
 enum Given {
-    /// By the flow itself, and checked.
+    /// Written by the flow, and checked.
     Answer(Box<Answer>),
-    /// By a model in an earlier call, with the passages that it was shown.
+    /// Written by a model in an earlier call, with the passages shown to it.
     DraftAnswer(DraftAnswer, Vec<Span>),
 }
 
-/// An answer that no further call is needed for: from the results, from the reflection, or from a plan that needs no steps.
+/// An answer that needs no further call: from the results, from the reflection, or from a plan without steps.
 fn given(s: &Reason) -> Option<Given> {
     let is_achieved = s.reflections.last().is_some_and(|last| last.goal_achieved);
     if let Some(text) = s.reflections.last().and_then(|last| last.final_response.as_deref()) {
@@ -47,7 +47,7 @@ fn given(s: &Reason) -> Option<Given> {
     Some(Given::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
 }
 
-/// Steps that may change something and did not end well, each in a line with what is known of it.
+/// Steps that may change something and did not succeed, one line each with what is known.
 fn not_done(s: &Reason) -> Vec<(String, Span)> {
     let is_act = |doing: &&Doing| !s.toolbox.is_read_only(&doing.call.tool);
     let line = |doing: &Doing| match &doing.end {
@@ -62,7 +62,7 @@ fn not_done(s: &Reason) -> Vec<(String, Span)> {
     s.doing.iter().filter(is_act).filter_map(line).collect()
 }
 
-/// Adds what was not done to what was said.
+/// Adds the steps that were not carried out to an answer.
 fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (DraftAnswer, Vec<Span>) {
     let has_evidence = !shown.is_empty();
     for (line, span) in not_done(s) {
@@ -76,7 +76,7 @@ fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (Dr
     (said, shown)
 }
 
-/// Has what was said checked, and ends with it.
+/// Starts the check of an answer that ends the run.
 fn say(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
     let (said, shown) = with_not_done(s, said, shown);
     let unchecked = Unchecked::new(said, shown, s.strict, s.means());
@@ -103,12 +103,12 @@ fn checked(s: &mut Reason, unchecked: Unchecked) -> Go {
     failure.into_iter().fold(end(s, answer), |go, why| go.note("check_failed", why))
 }
 
-/// Whether the call that answers may ask for another iteration: a plan of one step is judged by nobody else.
+/// Whether the answering call may request another iteration: nothing else judges a plan of one step.
 fn may_ask_for_more(s: &Reason) -> bool {
     s.way == Way::Agentic && !s.model.is_small && s.may_go_on() && s.results.len() == 1 && s.results.iter().all(|one| one.success)
 }
 
-/// Of the reason why a step was not carried out, so much is said.
+/// Tokens of the reason why a step was not carried out.
 const WHY_TOKENS_MAX: usize = 80;
 
 fn tokens_max(s: &Reason) -> u32 {
@@ -161,7 +161,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     if s.way == Way::Agentic && !shown.is_empty() { Go::to("direct").note("answer_failed", failure.message) } else { end_unanswered(s, &failure) }
 }
 
-/// The call that was to answer says that the goal is not reached: that is a reflection, and another iteration follows.
+/// The answering call reported that the goal is not reached: record it as a reflection and start another iteration.
 fn more(s: &mut Reason, missing: String) -> Go {
     let reflection = ReflectionResult { goal_achieved: false, issues_found: vec![missing], should_continue: true, ..ReflectionResult::default() };
     let note = json!({ "goal_achieved": false, "issues_found": reflection.issues_found, "goes_on": true });
@@ -169,7 +169,7 @@ fn more(s: &mut Reason, missing: String) -> Go {
     Go::to("iterate").note("reflection", note)
 }
 
-/// The short way, once more and without evidence: a prompt that was too long or a schema too hard may have been the trouble.
+/// Asks once more without evidence: the prompt may have been too long or the schema too hard.
 pub(super) fn ask_direct(s: &Reason) -> Ask {
     let mut messages = vec![prompt::system(prompt::render(DIRECT, json!({ "issues": [] })))];
     messages.push(prompt::user(prompt::clipped(&s.asked(), s.model.question_tokens())));
@@ -179,7 +179,7 @@ pub(super) fn ask_direct(s: &Reason) -> Ask {
 pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let failure = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => {
-            // Held to what was found, although it was not shown: what agrees with it is cited, the rest is marked.
+            // Checked against the results although they were not in the prompt: supported sentences are cited, the rest is marked.
             let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
             return say(s, DraftAnswer { markdown: claims::uncited(&text), short: None }, shown);
         }
@@ -189,7 +189,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
     end_unanswered(s, &failure)
 }
 
-/// A model that is down fails the run; after a limit or an unusable reply the passages are the answer, if there are any.
+/// If the model is down, the run fails; after a limit or an unusable reply the passages are the answer, if there are any.
 fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
     let why = &failure.message;
     let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
@@ -198,7 +198,7 @@ fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
         return no_model::fail("reason", &format!("{why}{}", not_done.concat()), &shown);
     }
     let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
-    // A list of what was found stands as it is.
+    // A list of results is not checked further.
     let (said, shown) = with_not_done(s, DraftAnswer { markdown, short: None }, shown);
     let answer = answer::finish_said(said, &shown, false);
     end(s, answer)

@@ -1,7 +1,7 @@
-//! What a step's reply is worth to a later step: the plain value behind `{{1}}`, put into arguments in the form that the tool takes.
+//! The value of a step's reply for a later step: what `{{1}}` stands for, inserted into arguments in the form that the tool takes.
 //!
-//! A reply has a text for people (`data.csv, lines 1-3: …`) and data. A later step wants neither the heading nor a record of the run: of a file it wants
-//! the content, of code what was printed, of a calculation the result.
+//! A reply has a text for people (`data.csv, lines 1-3: …`) and data. A later step needs neither the heading nor metadata: of a file it
+//! needs the content, of code the output, of a calculation the result.
 
 use graph::ToolCall;
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ pub(super) fn plain(reply: &Value) -> Value {
     if let Some(content) = text_at("content") {
         return json!(content);
     }
-    // One passage is the content itself; of several, the text that lists them is wanted.
+    // One passage is the content itself; for several, the text that lists them.
     match data.get("passages").and_then(Value::as_array).map(Vec::as_slice) {
         Some([only]) if only.get("text").is_some_and(Value::is_string) => only["text"].clone(),
         _ => reply.get("text").cloned().unwrap_or(Value::Null),
@@ -32,9 +32,9 @@ pub(super) fn as_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What a reference stands for.
+/// The value a reference stands for.
 fn part_of(reply: &Value, reference: &Reference) -> Result<Value, String> {
-    /// Names by which models speak of a step's whole result.
+    /// Names that models use for a step's whole result.
     const WHOLE: [&str; 7] = ["result", "output", "stdout", "value", "content", "text", "data"];
     if reference.part == "/text" {
         return Ok(plain(reply));
@@ -55,12 +55,12 @@ fn part_of(reply: &Value, reference: &Reference) -> Result<Value, String> {
 pub(super) fn filled<'r>(call: &ToolCall, tool: Option<&Tool>, reply_of: impl Fn(usize) -> Option<&'r Value>) -> Result<ToolCall, String> {
     let mut arguments = call.arguments.clone();
     let mut inputs = Map::new();
-    // From the back, so that places before stay where they are.
+    // From back to front, so that earlier ranges stay valid.
     for reference in references(&call.arguments).into_iter().rev() {
         let reply = reply_of(reference.task).ok_or_else(|| format!("step {} has no result", reference.task))?;
         let value = part_of(reply, &reference)?;
         if reference.within.is_some() && reference.is_of("code") && tool.is_some_and(takes_inputs) {
-            // Somebody else's text may not become code: the code gets it as a variable.
+            // Untrusted text must not become code: the code receives it as a variable.
             let name = variable(&reference);
             name_in_code(&mut arguments, &reference, &name);
             inputs.insert(name, value);
@@ -85,7 +85,7 @@ pub(super) fn filled<'r>(call: &ToolCall, tool: Option<&Tool>, reply_of: impl Fn
     Ok(ToolCall { tool: call.tool.clone(), arguments })
 }
 
-/// A text with every reference replaced, such as an answer that was written before its values were known.
+/// A text with every reference replaced, such as an answer drafted before its values were known.
 pub(super) fn filled_text<'r>(text: &str, reply_of: impl Fn(usize) -> Option<&'r Value>) -> Option<String> {
     let call = ToolCall { tool: String::new(), arguments: json!({ "text": text }) };
     let whole = filled(&call, None, reply_of).ok()?;
@@ -103,7 +103,7 @@ fn variable(reference: &Reference) -> String {
     if reference.part == "/text" { format!("step_{}", reference.task) } else { format!("step_{}{path}", reference.task) }
 }
 
-/// Writes a variable's name in the place of a reference, and of the quotation marks around it.
+/// Replaces a reference, and the quotation marks around it, with a variable's name.
 fn name_in_code(arguments: &mut Value, reference: &Reference, name: &str) {
     let (Some(Value::String(code)), Some(range)) = (arguments.pointer_mut(&reference.at), reference.within.clone()) else { return };
     let quotes = ["\"\"\"", "'''", "\"", "'"];
@@ -112,7 +112,7 @@ fn name_in_code(arguments: &mut Value, reference: &Reference, name: &str) {
     code.replace_range(range.start - margin..range.end + margin, name);
 }
 
-/// The value in the form that an argument takes, where that loses nothing.
+/// The value converted to an argument's type, where that loses nothing.
 fn of_type(value: Value, schema: Option<&Value>) -> Value {
     let kind = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str).unwrap_or_default();
     match (kind, &value) {

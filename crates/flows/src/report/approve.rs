@@ -1,4 +1,4 @@
-//! Approval of the outline: what a person approves is what is researched, and they may change it, have it revised, or decline it.
+//! Approval of the outline: the approved outline is the one that is researched; a person may change it, have it revised, or decline it.
 
 use graph::{Ask, Digest, Go, Replies};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::{Report, SECTIONS_MAX, Section, outline};
 use crate::answer;
 use crate::approval::{self, Decision, REVISIONS_MAX};
 
-/// How often a person is asked again when what they sent is no outline.
+/// How often a person is asked again after an invalid outline.
 const ASKED_MAX: u32 = 5;
 const DECLINED: &str = "The outline was not approved, so nothing was researched";
 
@@ -28,7 +28,7 @@ struct EditedSection {
     question: String,
 }
 
-/// An outline by its hash: what is approved is what is researched.
+/// The hash of an outline: the approved outline is the one that is researched.
 pub(super) fn hash(s: &Report) -> String {
     Digest::of(&graph::tool("outline", json!({ "title": s.title, "sections": outline::listed(&s.sections) }))).to_string()
 }

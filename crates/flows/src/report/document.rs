@@ -1,4 +1,4 @@
-//! The document: what the sections found under their headings, a summary before them, one check of everything, one list of sources.
+//! The document: the sections under their headings, a summary before them, one check of everything, one list of sources.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +16,12 @@ use crate::verify::Check;
 
 const SUMMARY: &str = include_str!("summary.md");
 const SUMMARY_TOKENS_MAX: u32 = 700;
-/// Of each section, so that all of them fit.
+/// Limit of each section, so that all of them fit.
 const SECTION_TOKENS_MAX: usize = 1_500;
 const NOT_COVERED: &str = "## Not covered";
 const NOTHING: &str = "Nothing was found for any section of the report";
 
-/// What a section's run answered.
+/// Result of a section's run.
 pub(super) struct Found {
     body: String,
     sentences: Vec<Sentence>,
@@ -120,7 +120,7 @@ fn written(s: &Report) -> impl Iterator<Item = (&Section, &str, &str)> {
     })
 }
 
-/// Asks for the summary. A small model would only repeat; the first supported sentences of the sections take its place.
+/// Requests the summary. A small model would only repeat; the first supported sentences of the sections replace it.
 pub(super) fn ask(s: &Report) -> Ask {
     if s.model.is_small || s.spans.is_empty() {
         return Ask::nothing();
@@ -167,7 +167,7 @@ pub(super) fn fold(s: &mut Report, replies: &Replies<'_>) -> Go {
     failure.into_iter().fold(go, |go, why| go.note("summary_failed", why))
 }
 
-/// On with the check, or to the end with what it found.
+/// Continues with the check, or ends with its result.
 pub(super) fn checked(s: &mut Report) -> Go {
     if s.checks.iter().any(|check| !check.is_done()) {
         return Go::to("check");

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::input::ModelProfile;
 
-/// What a report of so many sections may use.
+/// Estimated usage of a report with so many sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Estimate {
     pub sections: usize,

@@ -41,7 +41,7 @@ pub const NAME: &str = "report";
 /// The flow that researches a section.
 const RESEARCH: &str = "search";
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Write a report",
     description: "Researches the sections of an outline side by side and writes one checked document with a bibliography",
@@ -87,7 +87,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-/// What a user may set for this flow.
+/// User settings of this flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -133,16 +133,16 @@ struct Report {
     strict: bool,
     docs: bool,
     settings: Settings,
-    /// The person is asked about the outline, by the setting or by the caller's wish.
+    /// A person approves the outline, by the setting or by request of the caller.
     asks_approval: bool,
     title: String,
     sections: Vec<Section>,
-    /// What the user is asked before the outline is made.
+    /// The question to the user before the outline.
     question_to_user: Option<String>,
     clarified: Vec<outline::Clarified>,
-    /// What the person wants changed, the newest last.
+    /// Requested changes, newest last.
     revisions: Vec<String>,
-    /// How often the person was asked about this outline.
+    /// Number of approval questions about this outline.
     asked: u32,
     /// Why the person is asked again.
     objection: String,
@@ -155,15 +155,15 @@ struct Report {
     answer: Answer,
 }
 
-/// A section of the outline and what became of it.
+/// A section of the outline and its result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Section {
     heading: String,
-    /// What is looked up for it.
+    /// The query of its research.
     question: String,
     #[serde(default)]
     state: Progress,
-    /// How often it was started.
+    /// Number of attempts.
     #[serde(default)]
     tries: u32,
 }
@@ -220,7 +220,7 @@ impl Report {
         estimate(self.sections.len(), &self.model)
     }
 
-    /// The last word, said once.
+    /// The final output.
     fn end(&self) -> Go {
         Go::end().say("user", self.question.as_str()).say("assistant", self.answer.text.as_str())
     }
@@ -255,7 +255,7 @@ fn output(s: &Report) -> Value {
     output.insert("title".into(), json!(s.title));
     output.insert("sections".into(), json!(sections));
     output.insert("declined".into(), json!(s.is_declined));
-    // No model was shown all of them, so whoever shows a citation finds them here.
+    // No model was shown all of them, so citations are resolved from here.
     output.insert("passages".into(), json!(crate::answer::cited_passages(&s.answer, &s.spans)));
     Value::Object(output)
 }

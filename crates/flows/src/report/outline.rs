@@ -1,4 +1,4 @@
-//! The outline: asked of a model, with at most one question to the user, and a fixed one where no model gives a usable one.
+//! The outline: requested from a model, with at most one question to the user, and a fixed one if no model returns a usable one.
 
 use graph::{Ask, Effect, Go, Message, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ pub(super) fn ask(s: &Report) -> Ask {
     Ask::one(prompt::call("outline", messages, Some(schema), tokens_max).label("planning the outline"))
 }
 
-/// A small model asks about what it could know.
+/// A small model would ask about what it could know.
 fn may_ask(s: &Report) -> bool {
     s.settings.clarify && !s.model.is_small && s.clarified.len() < QUESTIONS_MAX
 }
@@ -124,7 +124,7 @@ pub(super) fn fold(s: &mut Report, replies: &Replies<'_>) -> Go {
     }
 }
 
-/// The plan as watchers and whoever approves it read it.
+/// The plan for watchers and for approval.
 pub(super) fn note(s: &Report) -> Value {
     json!({ "title": s.title, "sections": listed(&s.sections), "hash": super::approve::hash(s) })
 }
@@ -155,7 +155,7 @@ fn tidied(drafts: Vec<DraftSection>, sections_max: usize) -> Vec<Section> {
     sections
 }
 
-/// One of both is enough. `None` if neither says anything.
+/// Either one is sufficient. `None` if both are empty.
 pub(super) fn section(heading: &str, question: &str) -> Option<Section> {
     let (heading, question) = (line(heading, HEADING_CHARS_MAX), line(question, QUESTION_CHARS_MAX));
     let heading = if heading.is_empty() { line(question.trim_end_matches('?'), HEADING_CHARS_MAX) } else { heading };

@@ -37,7 +37,7 @@ pub(super) fn ask(s: &Report) -> Ask {
             .label(format!("section {} of {count}: {}", at + 1, section.heading))
             .deadline_ms(SECTION_MS_MAX)
             .estimate(estimate::section(&s.model, 1 << section.tries));
-        // One starts when the one so many places before it is over.
+        // One starts when the one `parallel` places before it has ended.
         if let Some(before) = place.checked_sub(parallel) {
             request = request.after_any_outcome(before);
         }

@@ -33,7 +33,7 @@ fn outline() -> Reply {
     ] }))
 }
 
-/// Everything goes well, except where `changed` says otherwise.
+/// All effects succeed, except where `changed` replies otherwise.
 fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Played {
     play("report", input, &mut |effect, _| {
         if let Some(reply) = changed(effect) {

@@ -1,16 +1,16 @@
-//! Drives a flow by hand, with canned replies, and says what came of it.
+//! Drives a flow for tests with canned replies, and collects the result.
 
 use graph::{Event, Failure, Graph, Next, Outcome, Reply, Run, Start};
 use serde_json::Value;
 
-/// What an effect of this name is told, one after the other; the last stays.
+/// The replies for each effect name, in turn; the last one repeats.
 pub(super) type Canned<'c> = [(&'c str, Vec<Result<Value, Failure>>)];
 
 pub(super) struct Ended {
     pub(super) output: Value,
     /// Kind and name of every attempt, in order.
     pub(super) asked: Vec<String>,
-    /// The arguments of tools and the words to models, joined.
+    /// Tool arguments and prompts, joined.
     pub(super) words: String,
     pub(super) notes: Vec<(String, Value)>,
     pub(super) said: Vec<String>,

@@ -1,4 +1,4 @@
-//! Two flows to try the machine with, until the true ones land.
+//! Two sample flows for tests and demonstrations.
 
 pub mod research;
 pub mod team;

@@ -1,4 +1,4 @@
-//! Answers a question from what it can look up.
+//! Answers a question from lookups.
 //!
 //! ```text
 //!            ┌──────── rejected, with feedback, at most twice ────────┐
@@ -10,8 +10,8 @@
 //!                                                                  a person, if asked to    model    notes.append
 //! ```
 //!
-//! Nothing that fails ends the run: an unusable plan becomes one lookup, a lookup that fails is left out, a critic that is
-//! silent counts as content, an answer that does not come is replaced by the list of sources.
+//! No failure ends the run: an unusable plan becomes one lookup, a failed lookup is left out, a failed critic counts as approval, and a
+//! missing answer is replaced by the list of sources.
 
 use graph::{Ask, Backoff, END, Effect, Go, Graph, GraphError, Hole, Message, ModelCall, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::descriptor::{Descriptor, InputKind, Visibility};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Research",
     visibility: Visibility::Sample,
@@ -28,6 +28,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("research", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Research>("research")
         .node("plan", (ask_plan, fold_plan), &["look_up"])
@@ -46,17 +47,17 @@ const REJECTS_MAX: u32 = 2;
 #[derive(Serialize, Deserialize)]
 struct Research {
     question: String,
-    /// Whether a person must agree before the answer is written.
+    /// Whether a person must approve before the answer is written.
     #[serde(default)]
     approve: bool,
     #[serde(default)]
     lookups: Vec<String>,
     #[serde(default)]
     sources: Vec<Source>,
-    /// What the critic missed last time.
+    /// What the critic found missing.
     #[serde(default)]
     feedback: String,
-    /// How often it was planned.
+    /// Number of plans so far.
     #[serde(default)]
     rounds: u32,
     #[serde(default)]
@@ -97,7 +98,7 @@ fn fold_plan(s: &mut Research, replies: &Replies<'_>) -> Go {
     }
 }
 
-/// One search a lookup, all at once, and the page behind the first hit of the first as soon as that is there.
+/// One search per lookup, all in parallel, and the page of the first hit of the first search.
 fn ask_lookups(s: &Research) -> Ask {
     let mut ask = Ask::nothing();
     for query in &s.lookups {
@@ -160,7 +161,7 @@ fn fold_critic(s: &mut Research, replies: &Replies<'_>) -> Go {
             Go::to("plan").note("critic", format!("rejected: {}", s.feedback))
         }
         Ok(Verdict { approve: false, .. }) => Go::to("approve").note("critic", format!("rejected, but {REJECTS_MAX} rejections are enough")),
-        Err(failure) => Go::to("approve").note("critic", format!("said nothing usable ({failure})")),
+        Err(failure) => Go::to("approve").note("critic", format!("no usable reply ({failure})")),
     }
 }
 
@@ -232,7 +233,7 @@ fn patient(effect: Effect) -> Request {
     Request::from(effect).attempts(3).deadline_ms(30_000).backoff(Backoff { first_ms: 20, factor: 2, most_ms: 1_000 })
 }
 
-/// The queries of a plan, or nothing if there is none to be found in it. Models wrap lists in objects and JSON in text.
+/// The queries of a plan, if it has any. Models wrap lists in objects and JSON in text.
 fn lookups_in(value: &Value) -> Option<Vec<String>> {
     match value {
         Value::Array(items) => {
@@ -246,7 +247,7 @@ fn lookups_in(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-/// One address is one source; of two texts for it, the longer says more.
+/// One source per address; of two texts the longer one is kept.
 fn keep(sources: &mut Vec<Source>, new: Source) {
     match sources.iter_mut().find(|source| source.url == new.url) {
         None => sources.push(new),
@@ -269,7 +270,7 @@ fn is_yes(value: &Value) -> bool {
     }
 }
 
-/// Enough of a reply to see what was wrong with it.
+/// The start of a reply, for an error message.
 fn shown(value: &Value) -> String {
     value.to_string().chars().take(200).collect()
 }

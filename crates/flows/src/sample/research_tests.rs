@@ -23,7 +23,7 @@ fn failure(kind: FailureKind) -> Result<Value, Failure> {
     Err(Failure::new(kind, "no luck"))
 }
 
-/// Everything goes well, except what `changed` says.
+/// All effects succeed, except those in `changed`.
 fn canned<'c>(changed: &[(&'c str, Vec<Result<Value, Failure>>)]) -> Vec<(&'c str, Vec<Result<Value, Failure>>)> {
     let mut all = changed.to_vec();
     all.extend([
@@ -99,16 +99,16 @@ fn the_critic_may_send_it_back_twice() {
 #[test]
 fn lookups_that_fail_are_left_out() {
     let network = || Err(Failure::new(FailureKind::Network, "reset").retry());
-    // What the searches are told in turn, and the addresses and the number of failures that come of it.
+    // Replies of the searches in turn, and the resulting addresses and number of failures.
     let cases = [
         (vec![Ok(hit("a")), failure(FailureKind::Tool)], vec!["https://a"], 1),
-        // The fetch needs the first search.
+        // The fetch depends on the first search.
         (vec![failure(FailureKind::Tool), Ok(hit("b"))], vec!["https://b"], 2),
-        // It needs a hit in it, too.
+        // It also needs a hit.
         (vec![Ok(json!({ "hits": [] })), Ok(hit("b"))], vec!["https://b"], 1),
         (vec![Ok(json!("gibberish")), Ok(hit("b"))], vec!["https://b"], 2),
         (vec![failure(FailureKind::Refused)], vec![], 3),
-        // Both fail at first, then both again, then the first is heard.
+        // Both fail twice, then the first succeeds.
         (vec![network(), network(), network(), network(), Ok(hit("a")), network()], vec!["https://a"], 1),
     ];
     for (searches, addresses, failures) in cases {

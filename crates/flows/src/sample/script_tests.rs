@@ -1,4 +1,4 @@
-//! Every sample under the script that comes with it.
+//! Every sample under its own script.
 
 use std::sync::Arc;
 

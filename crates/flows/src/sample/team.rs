@@ -1,4 +1,4 @@
-//! Has every topic researched by a run of its own, and mails the lot.
+//! Researches every topic in a child run, and mails the results.
 //!
 //! ```text
 //!            research ┐
@@ -7,7 +7,7 @@
 //!            child runs     └─ no topics ──► end
 //! ```
 //!
-//! A child that fails is a line in the report; so is a topic too many.
+//! A failed child is a line in the report; so is a topic beyond the limit.
 
 use graph::{Ask, END, Go, Graph, GraphError, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 use crate::descriptor::{Descriptor, InputKind, Visibility};
 use crate::input;
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor =
     Descriptor { title: "Team", visibility: Visibility::Sample, input: InputKind::Own(topics_of), ..Descriptor::new("team", |_| flow()) };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Team>("team")
         .node("gather", (ask_children, fold_children), &["mail", END])
@@ -28,7 +29,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-/// A question is a list of topics with `;` or line breaks between them.
+/// A question is a list of topics separated by `;` or line breaks.
 fn topics_of(question: &input::Question<'_>) -> Value {
     let topics: Vec<&str> = question.text.split([';', '\n']).map(str::trim).filter(|topic| !topic.is_empty()).collect();
     json!({ "topics": topics })

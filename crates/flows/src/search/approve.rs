@@ -1,4 +1,4 @@
-//! Approval of a plan: what a person approves is what runs; they may send other tasks, have the plan revised, or decline it.
+//! Approval of a plan: the approved plan is the one that runs; a person may send other tasks, have the plan revised, or decline it.
 
 use graph::{Ask, Go, Replies};
 use serde::Deserialize;
@@ -8,7 +8,7 @@ use super::{Search, Status, done, html, listed, plan};
 use crate::answer;
 use crate::approval::{self, Decision, REVISIONS_MAX};
 
-/// How often a person is asked again when what they sent is no plan.
+/// How often a person is asked again after an invalid plan.
 const ASKED_MAX: u32 = 5;
 const DECLINED: &str = "The plan was not approved, so nothing was looked up";
 
@@ -59,7 +59,7 @@ pub(super) fn fold(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut is_edited = false;
     if let Some(planned) = edited.tasks.filter(|tasks| !tasks.is_empty()) {
         let tasks = plan::tasks(planned, &s.tools, s.iteration);
-        // A person's own plan is taken whole or not at all.
+        // An edited plan is accepted completely or not at all.
         if tasks.iter().any(|task| task.status == Status::Failed) {
             return again(s, plan::told(&tasks));
         }
@@ -74,7 +74,7 @@ pub(super) fn fold(s: &mut Search, replies: &Replies<'_>) -> Go {
     Go::to("execute").note("approval", json!({ "approved": hash, "edited": is_edited, "tasks": listed(s.current()) }))
 }
 
-/// Plans again in the same turn, with what the person said about the plan.
+/// Plans again in the same iteration, with the person's reason.
 fn revise(s: &mut Search, reason: String) -> Go {
     s.revised = plan::told(s.current());
     let iteration = s.iteration;

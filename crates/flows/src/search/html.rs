@@ -1,11 +1,11 @@
-//! A model's HTML into Markdown that can be checked, and checked Markdown into HTML that a page can show.
+//! Converts a model's HTML to Markdown that can be checked, and checked Markdown to HTML for the page.
 //!
 //! ```text
 //!   model's HTML ─ sanitized ─ to_markdown ─► evidence::cite ─► Markdown ─ from_markdown, sanitized ─► response_content
 //! ```
 //!
-//! Both forms of an answer are made from the same checked text, so a citation that was refused in one is in neither. Nothing a model writes
-//! reaches a page but the plain tags below: no style, no script, no picture (its host would see who reads), no link but to the web.
+//! Both forms of an answer are made from the same checked text, so a citation refused in one is in neither. Only the plain tags below reach
+//! a page: no style, no script, no image (its host would see the reader), no link except to the web.
 
 use pulldown_cmark::{Event, Options, Parser};
 
@@ -13,11 +13,11 @@ use super::sanitize::sanitized;
 
 /// Markdown beyond this is not rendered; a note says so.
 const MARKDOWN_BYTES_MAX: usize = 1_000_000;
-/// Quotes and lists nested deeper than this are rendered as if they were not nested further.
+/// Deeper quotes and lists are rendered at this level.
 const NESTING_MAX: usize = 32;
 const CUT_NOTE: &str = "<p><em>(The text is cut here: it is longer than 1,000,000 bytes.)</em></p>";
 
-/// In time and memory linear in the text.
+/// Time and memory are linear in the text.
 pub fn from_markdown(markdown: &str) -> String {
     let shown = &markdown[..markdown.floor_char_boundary(MARKDOWN_BYTES_MAX)];
     let mut depth = 0_usize;
@@ -39,7 +39,7 @@ pub fn from_markdown(markdown: &str) -> String {
     if shown.len() < markdown.len() { format!("{clean}\n{CUT_NOTE}") } else { clean.to_owned() }
 }
 
-/// The part of a text from its first tag to its last, if it has any that mean something.
+/// The part of a text from its first to its last known tag, if it has any.
 pub(super) fn found_in(text: &str) -> Option<&str> {
     const TAGS: [&str; 12] = ["p", "div", "h1", "h2", "h3", "h4", "ul", "ol", "table", "span", "strong", "section"];
     let is_tag = |at: &usize| {
@@ -58,7 +58,7 @@ pub(super) fn to_markdown(html: &str) -> String {
     let mut rest = clean.as_str();
     while let Some(open) = rest.find('<') {
         writer.text(&rest[..open]);
-        // The sanitizer escapes every `<` and `>` that is not a tag's.
+        // The sanitizer escapes every `<` and `>` that does not belong to a tag.
         let Some(close) = rest[open..].find('>').map(|at| open + at) else { break };
         writer.tag(&rest[open + 1..close]);
         rest = &rest[close + 1..];
@@ -70,11 +70,11 @@ pub(super) fn to_markdown(html: &str) -> String {
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// Open lists; an ordered one knows its next number.
+    /// Open lists; an ordered one holds its next number.
     lists: Vec<Option<usize>>,
     links: Vec<String>,
     is_pre: bool,
-    /// Where the text of the newest item begins.
+    /// Start of the text of the newest item.
     item_at: Option<usize>,
     /// Cells of the open row, and rows of the open table.
     cells: Option<usize>,
@@ -193,7 +193,7 @@ impl Writer {
         }
     }
 
-    /// `** word**` is no emphasis, so a mark stands next to its word.
+    /// `** word**` is not emphasis, so a mark is placed next to its word.
     fn mark(&mut self, mark: &str, is_end: bool) {
         if is_end && self.out.ends_with(' ') {
             self.out.pop();
@@ -219,7 +219,7 @@ impl Writer {
     }
 
     fn block(&mut self) {
-        // Directly after the mark of an item.
+        // Directly after the marker of an item.
         if self.item_at == Some(self.out.len()) {
             return;
         }
@@ -238,7 +238,7 @@ impl Writer {
     }
 }
 
-/// The sanitizer writes no entities but these.
+/// The sanitizer writes only these entities.
 fn unescaped(text: &str) -> String {
     text.replace("&nbsp;", " ").replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn deep_nesting_and_long_text_are_rendered_in_linear_time() {
-        // Quadratic rendering of these takes minutes.
+        // Quadratic rendering of these would take minutes.
         for markdown in [">".repeat(400_000), "- ".repeat(200_000), "* a\n".repeat(100_000), "[".repeat(200_000), "<b>".repeat(200_000)] {
             let html = from_markdown(&markdown);
             assert!(html.len() < 20 * markdown.len());

@@ -10,16 +10,17 @@
 //!                                                max_turn_iterations allows
 //! ```
 //!
-//! Two model calls, however many tasks. An unusable plan becomes one task, a task that fails is left out of the evidence and named to the model, and a
-//! synthesis that is not JSON is read as text. If the model is down, the run fails and its note `found_before_failure` lists what was gathered; if a budget ended or the
-//! reply was unusable, that list is the answer.
-//! The answer comes as Markdown and as HTML (`response_content`), both from the same checked text.
+//! Two model calls, however many tasks. An unusable plan becomes one task, a failed task is left out of the evidence and named to the model, and a
+//! synthesis that is not JSON is read as text. If the model is down, the run fails and its note `found_before_failure` lists the results; if a budget
+//! ended or the reply was unusable, that list is the answer. The answer comes as Markdown and as HTML (`response_content`), both from the same checked
+//! text.
 //!
-//! Every tool is offered to the planner, labelled as read-only or not; whether one that may change something runs is decided by the world's permission check
-//! when it is called. One that may have happened is never called a second time by itself.
+//! Every tool is offered to the planner, labelled as read-only or not; the host's permission check decides whether one that may change something runs.
+//! A call that may have taken effect is never repeated automatically.
 //!
-//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also ask for others by a tool-search step, which costs a
-//! model call more and so is not there in the default of two calls; the listing is long enough ([`toolbox`]) that most installations need no such step.
+//! The planner sees the tools that fit the question best. With `max_turn_iterations` above 1 it can also request others by a tool-search step, which
+//! costs an extra model call and so is not available with the default of two calls; the listing is long enough ([`toolbox`]) that most installations
+//! need no such step.
 
 mod approve;
 pub mod html;
@@ -52,7 +53,7 @@ use crate::verify::{Means, Unchecked, Verify};
 
 pub use plan::{Status, Task};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Search",
     description: "Plans, looks things up with tools and answers with sources",
@@ -69,6 +70,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("search", |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
@@ -85,7 +87,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
-/// What a user may set for this flow.
+/// User settings of this flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -107,7 +109,7 @@ impl Default for Settings {
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 const SYNTHESIS: Prompt = Prompt { long: include_str!("synthesis.md"), short: include_str!("synthesis.small.md") };
 
-/// Turns of the conversation that are heard.
+/// Turns of the conversation in the prompts.
 const HISTORY_TURNS_MAX: usize = 10;
 const TURNS_MAX: u32 = 10;
 const SMALL_TASKS_MAX: usize = 3;
@@ -115,7 +117,7 @@ const PLAN_TOKENS_MAX: u32 = 1_500;
 const SMALL_PLAN_TOKENS_MAX: u32 = 300;
 const SYNTHESIS_TOKENS_MAX: u32 = 2_000;
 const SMALL_SYNTHESIS_TOKENS_MAX: u32 = 500;
-/// Tool-search steps of one run.
+/// Maximum number of tool-search steps of one run.
 const TOOL_SEARCHES_MAX: u32 = 2;
 
 const NOTHING_FOUND: &str = "Nothing was found, and no model answered";
@@ -130,17 +132,17 @@ struct Search {
     approve: Approve,
     settings: Settings,
     tools: Toolbox,
-    /// What the planner looks for among the tools it was not shown.
+    /// The planner's query for tools that were not listed.
     wanted_tools: Option<String>,
     /// Tool-search steps so far.
     tool_searches: u32,
     /// Turns of planning so far.
     iteration: u32,
-    /// Why it was planned this way, in the model's words.
+    /// The model's explanation of the plan.
     plan_reasoning: String,
-    /// Every task of every turn, with its whole result.
+    /// Every task of every iteration, with its whole result.
     thinking_steps: Vec<Task>,
-    /// The hash of the plan a person agreed to.
+    /// The hash of the approved plan.
     approved: Option<String>,
     asked: u32,
     /// Why the person is asked again.
@@ -150,11 +152,11 @@ struct Search {
     revised: String,
     #[serde(default)]
     revisions: Vec<String>,
-    /// The passages a model is shown, `[1]` first.
+    /// The passages shown to the model, `[1]` first.
     shown: Vec<Span>,
     missing: String,
     reasoning: String,
-    /// What the model said and found missing, until it is checked.
+    /// The model's answer and missing information, until it is checked.
     #[serde(default)]
     unchecked: Option<(Unchecked, String)>,
     answer: Answer,
@@ -193,12 +195,12 @@ impl Search {
         }
     }
 
-    /// For those who do not hear the conversation.
+    /// The question in full, for tools that are not given the conversation.
     fn asked(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
-    /// The tasks of the turn that goes on.
+    /// The tasks of the current iteration.
     fn current(&self) -> &[Task] {
         let from = self.thinking_steps.iter().position(|task| task.iteration == self.iteration).unwrap_or(self.thinking_steps.len());
         &self.thinking_steps[from..]
@@ -221,7 +223,7 @@ impl Search {
         self.thinking_steps.iter().filter_map(|task| task.result.as_ref()).flat_map(|found| found.spans.iter().cloned()).collect()
     }
 
-    /// System, conversation, evidence, and last and alone the question.
+    /// System prompt, conversation, evidence, and the question, last and alone.
     fn messages(&self, instructions: String, evidence: Vec<Message>) -> Vec<Message> {
         let mut messages = vec![prompt::system(instructions)];
         messages.extend(input::fitted(&self.history, self.model.history_tokens()));
@@ -230,7 +232,7 @@ impl Search {
         messages
     }
 
-    /// Shows the model what there is room for beside everything else.
+    /// Selects the passages that fit beside the rest of the prompt.
     fn pick(&mut self) {
         let bare = self.messages(self.instructions(true), Vec::new());
         let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
@@ -296,7 +298,7 @@ fn fold_tools(s: &mut Search, replies: &Replies<'_>) -> Go {
     let query = s.wanted_tools.take().unwrap_or_default();
     let found = Toolbox::read(replies, 0).unwrap_or_default();
     let note = json!({ "query": query, "found": found.names() });
-    // What was looked for comes first; after the last search there is nothing more to look for.
+    // Tools found come first; after the last search the step is not offered again.
     let known = std::mem::take(&mut s.tools);
     s.tools = found.with(known);
     if s.tool_searches >= TOOL_SEARCHES_MAX {
@@ -367,13 +369,13 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     };
     let is_usable = tasks.iter().any(|task| task.status == Status::Pending);
     if !is_usable && is_again {
-        // There is an answer already; a plan that adds nothing changes nothing.
+        // There is an answer already, so an empty plan changes nothing.
         s.iteration -= 1;
         return done(s, Go::end().note("plan_again", format!("nothing more to look up: {unusable}")));
     }
     let mut notes = Vec::new();
     if !is_usable {
-        // What was wrong with the model's own tasks is in the note; the step that counts is the one that takes their place.
+        // The errors of the model's tasks are in the note; only the fallback step counts.
         tasks = plan::fallback(&s.asked(), &s.tools, s.iteration).into_iter().collect();
         let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
             format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
@@ -414,7 +416,7 @@ fn listed(tasks: &[Task]) -> Value {
     tasks.iter().map(one).collect()
 }
 
-/// What was agreed to is what runs: a plan that is another one by now, however that came, is asked about again.
+/// Only the approved plan runs: if the plan has changed, the person is asked again.
 fn is_agreed(s: &Search) -> bool {
     s.approve != Approve::Plan || s.approved.as_deref() == Some(plan::hash(s.current()).as_str())
 }
@@ -444,7 +446,7 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
 }
 
-/// A tool's reply with its spans, each labelled with the task that found it; also one of a world that does not cut or label it.
+/// A tool's reply with its spans, each labelled with its task, also if the host does not split or label them.
 fn found(tool: &str, arguments: &Value, value: &Value) -> evidence::Found {
     let is_found =
         value.as_object().is_some_and(|fields| !fields.is_empty() && fields.keys().all(|name| ["text", "data", "spans"].contains(&name.as_str())));
@@ -469,7 +471,7 @@ fn ask_synthesis(s: &Search) -> Ask {
 
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
-    // What this flow says by itself stands as it is.
+    // Text written by this flow is not checked.
     let said = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
@@ -483,7 +485,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
         Err(failure) => {
             notes.push(("synthesis_failed", json!(failure.to_string())));
             if !s.answer.text.is_empty() {
-                // An earlier turn wrote one.
+                // An earlier iteration wrote one.
                 return notes.into_iter().fold(done(s, Go::end()), |go, (name, value)| go.note(name, value));
             }
             if no_model::is_down(&failure) {
@@ -491,7 +493,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
             }
             let raw = match s.shown.is_empty() {
-                // Why, too: a user can do something about a budget.
+                // The reason is included: a user can raise a budget.
                 true => format!("{NOTHING_FOUND}: {}.", failure.message.trim_end_matches('.')),
                 false => answer::listed(GATHERED, &s.shown),
             };
@@ -523,7 +525,7 @@ fn checked(s: &mut Search, unchecked: Unchecked, missing: String) -> Go {
     failure.into_iter().fold(go, |go, why| go.note("check_failed", why))
 }
 
-/// Plans again for what is missing, or ends with this answer.
+/// Plans again for missing information, or ends with this answer.
 fn concluded(s: &mut Search, answer: Answer, missing: String) -> Go {
     let is_found = !s.shown.is_empty();
     s.passages = answer::cited_passages(&answer, &s.shown);
@@ -539,7 +541,7 @@ fn concluded(s: &mut Search, answer: Answer, missing: String) -> Go {
     go.note("answer", summary)
 }
 
-/// The last word, said once.
+/// The final output.
 fn done(s: &Search, go: Go) -> Go {
     go.say("user", s.question.as_str()).say("assistant", s.answer.text.as_str())
 }

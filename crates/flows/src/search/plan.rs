@@ -1,10 +1,10 @@
-//! A plan: what a model wanted, held against the tools there are.
+//! Plans of `search`, checked against the available tools.
 //!
 //! ```text
 //!   {reasoning, tasks: [{task_number, tool_name, tool_arguments, description}]}
-//!       each task: a known tool, arguments that fit, references only to earlier tasks ─► pending
-//!       otherwise ─► failed, and says why; it is never called
-//!   no task left ─► one task: the first tool that only reads, with the question (S4)
+//!       each task: a known tool, valid arguments, references only to earlier tasks ─► pending
+//!       otherwise ─► failed with a reason; it is never called
+//!   no task left ─► one task: the first read-only tool, with the question (S4)
 //! ```
 
 use graph::{Ask, Digest, Request, ToolCall};
@@ -13,28 +13,35 @@ use serde_json::{Value, json};
 
 use crate::toolbox::{REGISTRY, Toolbox, references};
 
-/// More are left out, and said to be.
+/// Further tasks are dropped, with a note.
 pub(super) const TASKS_MAX: usize = 20;
 const ATTEMPTS_MAX: u32 = 2;
 const DEADLINE_MS: u64 = 60_000;
 
-/// One task with all that became of it: a thinking step.
+/// One task with its result: a thinking step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Which turn of planning it came from, from 1.
+    /// Its planning iteration, from 1.
     pub iteration: u32,
+    /// Its number, from 1.
     pub task_number: usize,
+    /// The tool's full name.
     pub tool_name: String,
+    /// Its arguments, with references.
     pub tool_arguments: Value,
+    /// What it does.
     pub description: String,
+    /// Its state.
     pub status: Status,
     /// The tool's whole reply.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<evidence::Found>,
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
+/// The state of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -44,7 +51,7 @@ pub enum Status {
     Failed,
 }
 
-/// As a model or a person writes it.
+/// A plan as a model or a person writes it.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Planned {
     #[serde(default)]
@@ -65,7 +72,7 @@ pub(super) struct PlannedTask {
 }
 
 impl Planned {
-    /// What the planner wants to find among the tools it was not shown.
+    /// The query for tools that were not listed.
     pub(super) fn wanted_tools(&self) -> Option<String> {
         let step = self.tasks.iter().find(|task| task.tool_name == REGISTRY)?;
         step.tool_arguments.get("query").and_then(Value::as_str).map(str::trim).filter(|query| !query.is_empty()).map(str::to_owned)
@@ -96,7 +103,7 @@ pub(super) fn tasks(planned: Vec<PlannedTask>, toolbox: &Toolbox, iteration: u32
     tasks
 }
 
-/// The plan for when there is none.
+/// The plan used when there is none.
 pub(super) fn fallback(question: &str, toolbox: &Toolbox, iteration: u32) -> Option<Task> {
     let call = toolbox.fallback(&crate::prompt::clipped(question, 300))?;
     Some(Task {
@@ -129,14 +136,14 @@ fn number(value: &Value) -> Option<usize> {
     number.or_else(|| value.as_str()?.trim().parse().ok()).and_then(|number| usize::try_from(number).ok())
 }
 
-/// All tasks that are to be called, at once; one that uses what another finds waits for just that one.
+/// All pending tasks at once; a task that refers to another waits for that one only.
 pub(super) fn ask(tasks: &[Task], toolbox: &Toolbox) -> Ask {
     let due: Vec<&Task> = tasks.iter().filter(|task| task.status == Status::Executing).collect();
     let mut ask = Ask::nothing();
     for task in &due {
         let label = if task.description.is_empty() { format!("{} {}", task.tool_name, task.tool_arguments) } else { task.description.clone() };
         let request = Request::from(graph::tool(task.tool_name.as_str(), task.tool_arguments.clone()));
-        // What may change something is tried once: it may have happened although it failed.
+        // A call that may change something is tried once: it may have taken effect although it failed.
         let attempts = if toolbox.is_read_only(&task.tool_name) { ATTEMPTS_MAX } else { 1 };
         let request = request.label(label.chars().take(120).collect::<String>()).attempts(attempts).deadline_ms(DEADLINE_MS);
         let holes = references(&task.tool_arguments).into_iter().filter_map(|reference| {
@@ -148,7 +155,7 @@ pub(super) fn ask(tasks: &[Task], toolbox: &Toolbox) -> Ask {
     ask
 }
 
-/// What will be called, and nothing else, in a number: who agreed to one plan has not agreed to another.
+/// A hash of the calls and nothing else: an approval is valid for one plan only.
 pub(super) fn hash(tasks: &[Task]) -> String {
     let due = tasks.iter().filter(|task| matches!(task.status, Status::Pending | Status::Executing));
     let calls: Vec<Value> = due.map(|task| json!([task.task_number, task.tool_name, task.tool_arguments])).collect();
@@ -165,7 +172,7 @@ pub(super) fn told(tasks: &[Task]) -> String {
     tasks.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Numbers, names and statuses, for whoever watches.
+/// Numbers, names and statuses, for watchers.
 pub(super) fn statuses(tasks: &[Task]) -> Value {
     let one = |task: &Task| {
         let mut one = json!({ "task_number": task.task_number, "tool_name": task.tool_name, "status": task.status });

@@ -1,4 +1,4 @@
-//! Results of every shape, from a tool's reply to a checked answer (S6, S12).
+//! Tool results of every shape, from the reply to a checked answer (S6, S12).
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use crate::driven::{Driven, ScriptedReply, drive, registry};
 
 const QUESTION: &str = "How many stories have the upstream keyword?";
 
-/// What `stories.search_stories` replies: `total` stories fit, and the first of them are given.
+/// A reply of `stories.search_stories`: `total` matches, and the first of them.
 fn stories(query: &str, total: usize) -> Value {
     let story = |n: usize| {
         let points = [1, 3, 5, 13][n % 4];
@@ -28,7 +28,7 @@ fn stories(query: &str, total: usize) -> Value {
     json!({ "text": format!("Found {total} stories matching '{query}', the best {} of them", shown.len()), "data": data, "spans": [] })
 }
 
-/// A run with these tasks and replies, and this answer.
+/// A run with these tasks, replies and answer.
 fn answered(question: &str, tasks: &[(&str, Value, Value)], answer: &str, is_small: bool) -> Driven {
     let input = json!({ "question": question, "model": { "is_small": is_small, "context_tokens": 32_000 } });
     let plan: Vec<Value> = (1..)

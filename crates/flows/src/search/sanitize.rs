@@ -1,12 +1,13 @@
-//! HTML that a model or a page wrote, reduced to a few plain tags. One pass without a tree: time and memory are linear in the input, however deep or
-//! malformed it is. (Parsers that follow the HTML standard reopen formatting elements in every paragraph, which is quadratic.)
+//! Reduces HTML written by a model or a page to a few plain tags, in one pass without a tree: time and memory are linear in the input,
+//! however deep or malformed it is. (Parsers that follow the HTML standard reopen formatting elements in every paragraph, which is
+//! quadratic.)
 //!
-//! What is written is balanced: every tag that is opened is closed, and none is closed that was not opened here. The rules by which a browser closes
-//! paragraphs, items and headings by itself are followed, so that a browser sees the same elements.
+//! The output is balanced: every opened tag is closed, and no other tag is closed. Paragraphs, items and headings are closed by the same
+//! rules as in a browser, so that a browser builds the same elements.
 
 use html_escape::decode_html_entities;
 
-/// Every tag that is kept. `br` and `hr` have no end tag.
+/// Every allowed tag. `br` and `hr` have no end tag.
 const ALLOWED: [&str; 38] = [
     "a",
     "b",
@@ -49,11 +50,11 @@ const ALLOWED: [&str; 38] = [
 ];
 const INLINE: [&str; 13] = ["a", "b", "code", "del", "em", "i", "s", "span", "strong", "sub", "sup", "u", "br"];
 const HEADINGS: [&str; 6] = ["h1", "h2", "h3", "h4", "h5", "h6"];
-/// Nothing outside of these is closed by what is inside them.
+/// Tags inside these do not close elements outside.
 const TABLE_PARTS: [&str; 4] = ["caption", "table", "td", "th"];
-/// What is in them is not text for readers.
+/// Their content is not text for readers.
 const UNREAD: [&str; 3] = ["script", "style", "template"];
-/// Elements deeper than this are left out, their text is kept.
+/// Deeper elements are dropped; their text is kept.
 const DEPTH_MAX: usize = 100;
 const ADDRESS_BYTES_MAX: usize = 4_000;
 
@@ -83,7 +84,7 @@ pub(super) fn sanitized(html: &str) -> String {
     writer.out
 }
 
-/// What follows the end tag of this name, or nothing if there is none.
+/// The text after the end tag of this name; empty if there is none.
 fn after_end<'a>(html: &'a str, name: &str) -> &'a str {
     let is_end = |at: &usize| html[*at + 2..].get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name));
     let end = html.match_indices("</").map(|(at, _)| at).find(is_end);
@@ -98,7 +99,7 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// From its `<`; nothing if this is no tag. A tag without an end takes the rest of the text, as in a browser.
+    /// Parses a tag at its `<`; `None` if this is not a tag. A tag without an end takes the rest of the text, as in a browser.
     fn read(html: &'a str) -> Option<Self> {
         let inside = &html[1..];
         let (is_end, inside) = inside.strip_prefix('/').map_or((false, inside), |inside| (true, inside));
@@ -168,7 +169,7 @@ impl Writer {
         let Some(name) = ALLOWED.iter().copied().find(|name| tag.name.eq_ignore_ascii_case(name)) else { return };
         let is_void = matches!(name, "br" | "hr");
         if tag.is_end {
-            // Not beyond the cell or table it is in.
+            // Not beyond the enclosing cell or table.
             let within = self.open.iter().rposition(|open| *open != name && TABLE_PARTS.contains(open)).map_or(0, |at| at + 1);
             let within = if matches!(name, "table" | "thead" | "tbody" | "tfoot" | "tr") { 0 } else { within };
             match self.open.iter().rposition(|open| *open == name) {
@@ -207,9 +208,9 @@ impl Writer {
         self.out.push('>');
     }
 
-    /// What a browser closes when this tag comes.
+    /// Closes the elements that a browser closes when this tag opens.
     fn close_before(&mut self, name: &'static str) {
-        // The innermost of the first list, unless one of the second is further in.
+        // The innermost element of the first list, unless one of the second is further in.
         let innermost = |open: &[&str], closes: &[&str], stops: &[&str]| {
             let at = open.iter().rposition(|open| closes.contains(open) || stops.contains(open) || TABLE_PARTS.contains(open))?;
             closes.contains(&open[at]).then_some(at)
@@ -288,7 +289,7 @@ mod tests {
 
     #[test]
     fn whatever_comes_is_read_once() {
-        // Each of these is quadratic in a parser that keeps a tree; a wrong bound would make this test run for minutes.
+        // Each of these is quadratic in a parser with a tree; a wrong bound would make this test run for minutes.
         let many = 300_000;
         let hostile = [
             "<blockquote>".repeat(many),

@@ -1,7 +1,7 @@
-//! What a model made of the evidence, in whatever form it came (S7).
+//! Parses a model's synthesis in whatever form it came (S7).
 //!
 //! ```text
-//!   {reasoning, response_content}  ·  {facts: [{sentence, source}], short_answer}   as asked for
+//!   {reasoning, response_content}  ·  {facts: [{sentence, source}], short_answer}   as requested
 //!   ─► the same, cut off in the middle
 //!   ─► HTML found in the text
 //!   ─► the text itself
@@ -20,9 +20,9 @@ use crate::prompt;
 pub(super) struct Synthesis {
     pub(super) reasoning: String,
     pub(super) said: DraftAnswer,
-    /// What is still to be found out, if the model was asked and said.
+    /// Missing information, if the model was asked for it and reported any.
     pub(super) missing: String,
-    /// How it was read, if not as asked for.
+    /// How it was parsed, if not as requested.
     pub(super) salvaged: Option<&'static str>,
 }
 
@@ -40,13 +40,13 @@ pub(super) fn schema(profile: &ModelProfile, passages: usize, may_go_on: bool) -
     json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
 }
 
-/// What was said, or why there is nothing to read.
+/// The synthesis, or why there is nothing to parse.
 pub(super) fn read(reply: Result<&Value, Failure>) -> Result<Synthesis, Failure> {
     match reply {
         Ok(value) => of_value(value)
             .or_else(|| value.as_str().and_then(of_text))
             .ok_or_else(|| Failure::new(FailureKind::Invalid, format!("there is no answer in the reply: {}", prompt::shown(value)))),
-        // A reply that does not fit its schema is refused, but its words come with the failure.
+        // A reply that does not fit its schema is a failure, but the failure contains its text.
         Err(failure) => failure.said.as_deref().and_then(of_text).ok_or(failure),
     }
 }
@@ -77,7 +77,7 @@ fn markdown_of(content: &str) -> String {
     if html::found_in(content).is_some() { html::to_markdown(content) } else { content.trim().to_owned() }
 }
 
-/// The string of a field whose JSON ends too early.
+/// The string value of a field in truncated JSON.
 fn cut_off(text: &str, field: &str) -> Option<String> {
     let rest = text.split_once(&format!("\"{field}\""))?.1.trim_start().strip_prefix(':')?.trim_start().strip_prefix('"')?;
     let mut is_escaped = false;
@@ -87,7 +87,7 @@ fn cut_off(text: &str, field: &str) -> Option<String> {
         is_end
     });
     let mut raw = &rest[..end.map_or(rest.len(), |(at, _)| at)];
-    // The cut may have gone through an escape of up to six characters.
+    // The cut may be inside an escape of up to six characters.
     for _ in 0..6 {
         let quoted = format!("\"{}\"", raw.replace('\n', "\\n").replace('\t', "\\t"));
         if let Ok(said) = serde_json::from_str::<String>(&quoted) {
@@ -134,7 +134,7 @@ mod tests {
         for nothing in [json!(""), json!({ "x": 1 }), json!("{\"tasks\": ["), json!(null), json!({ "claims": [] })] {
             assert!(read(Ok(&nothing)).is_err(), "{nothing}");
         }
-        // Words about a failure are no words of a model.
+        // An error message is not a model's text.
         for why in ["gone", "m: there is no JSON in the reply: \"It is so.\""] {
             assert!(read(Err(Failure::new(FailureKind::Invalid, why))).is_err());
         }

@@ -1,4 +1,4 @@
-// Cases read better with values than with references to them.
+// Values are more readable than references in test cases.
 #![allow(clippy::needless_pass_by_value)]
 
 use graph::{Effect, Failure, FailureKind, Outcome};
@@ -42,7 +42,7 @@ fn with(mut input: Value, more: &Value) -> Value {
     input
 }
 
-/// Everything goes well, except where `changed` says otherwise.
+/// All effects succeed, except where `changed` replies otherwise.
 fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<ScriptedReply>) -> Driven {
     drive(&super::flow().unwrap(), input, |effect, before| {
         changed(effect, before).unwrap_or_else(|| match effect.name() {
@@ -104,7 +104,7 @@ fn s2_tools_are_discovered_and_only_enabled_ones_offered() {
     assert_eq!(tools(json!({ "enabled_tools": ["files.remove", "docs"] })), json!(["files.remove", "docs.search"]));
     let driven = search(large(), |_, _| None);
     assert!(driven.models("plan")[0].messages[0].content.contains("- stories.search(query: string, size?: integer) [read-only]: Searches stories"));
-    // A tool that is there but not enabled is no tool.
+    // A tool that is not enabled is not used.
     let input = with(large(), &json!({ "settings": { "enabled_tools": ["stories"] } }));
     let driven = search(input, |_, _| None);
     assert_eq!(driven.tools(), [("stories.search", &json!({ "query": "commit time", "size": 3 }))]);
@@ -142,7 +142,7 @@ fn s3_the_plan_is_held_to_the_tools_before_anything_is_called() {
     let errors: Vec<&str> = steps.iter().skip(1).map(|step| step["error"].as_str().unwrap()).collect();
     let expected =
         ["has no argument \"qery\"", "there is no tool", "must be of type string", "needs task 3", "does not come before", "the same as task 1"];
-    // A missing argument is said before an unknown one.
+    // A missing argument is reported before an unknown one.
     for (error, expected) in errors.iter().zip(["needs the argument \"query\""].iter().chain(&expected[1..])) {
         assert!(error.starts_with("not called: ") && error.contains(expected), "{error}");
     }
@@ -172,7 +172,7 @@ fn s4_an_unusable_plan_becomes_one_task_and_the_run_says_so() {
         assert_eq!((driven.models("synthesis").len(), statuses(&driven).as_slice()), (1, &["completed"][..]));
         assert!(driven.answer().contains("[1]"));
     }
-    // A plan in words around it, or with numbers as text, is usable.
+    // A plan with text around it, or with numbers as text, is usable.
     let text = "Here:\n```json\n{\"tasks\": [{\"task_number\": \"1\", \"tool\": \"docs.search\", \"arguments\": {\"query\": \"x\"}}]}\n```";
     assert!(search(large(), plan_is(Ok(json!(text)))).note("plan_fallback").is_none());
 }
@@ -218,7 +218,7 @@ fn s5_independent_tasks_run_at_once_and_dependent_ones_after_what_they_use() {
     let calls = driven.tools();
     assert_eq!(calls[2].1, &json!({ "url": format!("https://example.org/{}", FACT.len()) }));
     assert_eq!(calls[3].1, &json!({ "query": "more about beta please" }));
-    // What a failed task would have given is missing, and only that.
+    // Only the result of the failed task is missing.
     let driven = search(large(), |effect, _| match effect.name() {
         "plan" => Some(planned(tasks.clone())),
         "stories.search" => Some(failed(FailureKind::Tool)),
@@ -390,7 +390,7 @@ fn s9_one_pass_by_default_and_more_turn_on_planning_again() {
     assert_eq!(statuses(&two), ["completed", "completed"]);
     assert_eq!(two.said.len(), 2);
 
-    // It stops at its limit, when there is nothing more to plan, and when it is content.
+    // It stops at its limit, when there is nothing more to plan, and when nothing is missing.
     let never = search(input.clone(), |effect, before| match effect.name() {
         "plan" => Some(planned(vec![task(1, "docs.search", json!({ "query": format!("crash {before}") }))])),
         "synthesis" => Some(unfinished()),
@@ -434,7 +434,7 @@ fn a_plan_is_approved_by_hash_and_what_was_approved_is_what_runs() {
     let driven = approving(|_, prompt| json!({ "approve": true, "plan_hash": hash_in(prompt) }));
     assert_eq!(driven.note("approval").unwrap()["approved"], driven.note("plan").unwrap()["hash"]);
 
-    // Another hash is another plan; bad edits are sent back; good ones run instead.
+    // Another hash is another plan; invalid edits are sent back; valid ones run instead.
     let edited = json!([{ "tool_name": "docs.search", "tool_arguments": { "query": "mine" } }]);
     let driven = approving(|before, prompt| match before {
         0 => json!({ "approve": true, "plan_hash": "0123" }),
@@ -457,7 +457,7 @@ fn a_plan_is_approved_by_hash_and_what_was_approved_is_what_runs() {
 fn a_plan_that_is_not_approved_is_not_run() {
     for word in [json!(false), json!("no"), json!("rather not"), json!({ "approve": false }), json!({}), json!({ "tasks": "all" })] {
         let driven = approving(|_, _| word.clone());
-        assert_eq!((driven.tools().len(), driven.answer(), driven.said.len()), (0, super::DECLINED, 2), "{word}");
+        assert_eq!((driven.tools().len(), driven.answer(), driven.said.len()), (0, "The plan was not approved, so nothing was looked up.", 2), "{word}");
         assert_eq!(statuses(&driven), ["failed", "failed"]);
     }
     assert!(!search(large(), |_, _| None).effects().any(Effect::is_for_a_person));
@@ -489,7 +489,7 @@ fn bad_input_is_refused_in_words() {
 fn a_follow_up_is_looked_up_with_what_it_follows() {
     let history = json!([{ "role": "user", "content": "Who won the cup in 2019?" }, { "role": "assistant", "content": "Ada." }]);
     let input = with(large(), &json!({ "question": "And in 2020?", "history": history }));
-    // No plan can be used, so the question itself is what is looked up.
+    // No plan can be used, so the question itself is looked up.
     let driven = search(input, plan_is(failed(FailureKind::Invalid)));
     assert_eq!(driven.tools()[0].1["query"], "Who won the cup in 2019? And in 2020?");
     let asked = driven.effects().find(|effect| effect.name() == "registry.tools").unwrap();
@@ -525,7 +525,7 @@ fn s11_with_more_turns_the_planner_can_ask_for_other_tools() {
     let close = json!([{ "name": "tickets.close", "description": "Closes", "schema": { "type": "object", "required": ["id"], "properties": { "id": { "type": "integer" } } } }]);
     let run = |settings: Value, wanted: usize| {
         let close = close.clone();
-        // As many as a listing has: there may be more.
+        // As many as a listing holds: there may be more.
         let mut full = registry();
         let listed = full["data"]["tools"].as_array_mut().unwrap();
         while listed.len() < 24 {
@@ -545,7 +545,7 @@ fn s11_with_more_turns_the_planner_can_ask_for_other_tools() {
     assert_eq!((found.output()["iterations"].as_u64(), found.note("tools_found").unwrap()["found"][0].as_str()), (Some(1), Some("tickets.close")));
     let ever = run(json!({ "max_turn_iterations": 2 }), 9);
     assert_eq!(ever.note("plan_fallback").is_some() as usize + ever.notes.iter().filter(|(name, _)| name == "tools_found").count(), 3);
-    // Two model calls are two model calls: by default there is no such step.
+    // By default there is no such step, so that two model calls suffice.
     let default = run(json!({}), 9);
     assert!(!default.models("plan")[0].messages[0].content.contains("registry.tools") && default.models("").len() == 2);
 }

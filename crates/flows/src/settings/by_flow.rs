@@ -40,7 +40,7 @@ impl Registry {
         Some(json!({ "type": "object", "properties": properties, "additionalProperties": false }))
     }
 
-    /// `KEY=VALUE` with the value as the type that the setting declares. A list is JSON, or texts with commas between them.
+    /// `KEY=VALUE` with the value as the setting's declared type. A list is JSON, or texts separated by commas.
     pub fn parse_setting(&self, flow: &str, pair: &str) -> Result<(String, Value), SettingError> {
         let (key, text) = pair.split_once('=').ok_or_else(|| SettingError::NotAPair { text: pair.to_owned() })?;
         let (key, text) = (key.trim(), text.trim());
@@ -52,7 +52,7 @@ impl Registry {
                 accept(&found, key, &value)?;
                 Ok((key.to_owned(), value))
             }
-            // The text is a different value for each of the flows that have such a setting.
+            // The text means a different value for each flow that has such a setting.
             _ => {
                 let names: Vec<String> = found.iter().map(|setting| setting.name.clone()).collect();
                 let (wrong, expected) = found.last().map(|setting| (setting.name.clone(), setting.expected())).unwrap_or_default();
@@ -61,8 +61,7 @@ impl Registry {
         }
     }
 
-    /// Settings by their names, as a user gives them, in the form that the flow's input has: those of other flows are under `each`. `null` is no
-    /// settings.
+    /// User settings by name, converted to the form of the flow's input: those of other flows are under `each`. `null` means no settings.
     pub fn resolve_settings(&self, flow: &str, settings: &Value) -> Result<Value, SettingError> {
         let fields = match settings {
             Value::Null => return Ok(json!({})),
@@ -75,7 +74,7 @@ impl Registry {
         given.sort_by_key(|(key, _)| key.matches('.').count());
         let mut resolved = json!({});
         for (key, value) in given {
-            // A table of a flow that sets nothing.
+            // An empty table for a flow.
             if value.is_object() && self.settings(flow).iter().any(|setting| setting.name.starts_with(&format!("{key}."))) {
                 continue;
             }
@@ -88,7 +87,7 @@ impl Registry {
         Ok(resolved)
     }
 
-    /// A flow's settings with those of the flows it may call. `own` gives what is set for a flow by name, in the form of
+    /// A flow's settings with those of the flows it may call. `own` returns the settings of a flow by name, in the form of
     /// [`Registry::resolve_settings`].
     pub fn assemble_settings(&self, flow: &str, own: &dyn Fn(&str) -> Value) -> Value {
         let mut all = json!({});
@@ -102,7 +101,7 @@ impl Registry {
         all
     }
 
-    /// The settings that a key means: the one of that full name, or all whose name ends with it. The flow's own name may stand before it.
+    /// The settings that a key refers to: the one with that full name, or all whose name ends with it. The flow's own name may precede it.
     fn settings_named(&self, flow: &str, key: &str) -> Result<Vec<Setting>, SettingError> {
         let all = self.settings(flow);
         let key = key.strip_prefix(flow).and_then(|rest| rest.strip_prefix('.')).unwrap_or(key);

@@ -45,7 +45,7 @@ fn s13_every_setting_is_listed_with_its_default_and_nothing_internal_is() {
             assert!(!setting.help.is_empty(), "{flow}: {name} has no help");
             assert!(setting.accept(&setting.default).is_ok(), "{flow}: {name} refuses its own default");
         }
-        // A field that is not listed is Baton's own, and cannot be set from outside.
+        // A field that is not listed is internal and cannot be set from outside.
         for name in fields.keys().filter(|name| settings.iter().all(|setting| setting.name != **name)) {
             let error = wrong(flow, &json!({ name: fields[name] }));
             assert!(error.contains("has no setting"), "{flow}: {name}: {error}");
@@ -67,7 +67,7 @@ fn s13_a_setting_has_its_type_default_bounds_and_help() {
     assert_eq!((of("panel", "retry_limit").default, of("panel", "parallel_research").kind), (json!(5), Kind::Boolean));
     let way = of("reason", "way");
     assert_eq!((way.kind, way.choices, way.default, way.is_optional), (Kind::Choice, vec!["direct".into(), "agentic".into()], Value::Null, true));
-    // An enum whose variants are documented has another schema.
+    // An enum with documented variants has a different schema.
     assert_eq!((of("reason", "depth").kind, of("reason", "depth").choices.len()), (Kind::Choice, 3));
     let format = of("writer", "format");
     assert_eq!((format.kind, format.default, format.choices.len()), (Kind::Choice, json!("pdf"), 4));
@@ -144,7 +144,7 @@ fn s13_a_flow_that_calls_others_takes_their_settings() {
     let each = json!({ "each": { "search": { "max_turn_iterations": 3 }, "supervise": { "retries_max": 0, "each": { "researcher": { "tool_calls_max": 2 } } } } });
     assert_eq!(resolve("auto", &dotted).unwrap(), each);
     assert_eq!(resolve("auto", &nested).unwrap(), each);
-    // Without the flow's name it goes to all that have it, and the one that is named wins.
+    // Without a flow name it applies to all flows that have it, and a qualified name wins.
     let all = resolve("auto", &json!({ "panel.tool_calls_max": 9, "tool_calls_max": 3 })).unwrap();
     assert_eq!(all, json!({ "each": { "panel": { "tool_calls_max": 9 }, "supervise": { "each": { "researcher": { "tool_calls_max": 3 } } } } }));
     assert_eq!(resolve("auto", &json!({ "search": {} })).unwrap(), json!({}));

@@ -2,15 +2,16 @@
 //!
 //! ```text
 //!   start ► compose ──────────► draft ──────► send ► end
-//!           model, if a large    mail.draft    mail.send, once a person agreed
+//!           model, if a large    mail.draft    mail.send, after a person's approval
 //!           one is there
 //! ```
 //!
-//! A person is asked by the machine and not by this flow: once a tool was heard (the draft), sending is held until somebody agrees, unless the configuration
-//! allows `mail.send` for good. That it is sent once is the effect's key: the same mail asked for again is the same mail.
+//! The engine asks the person, not this flow: after a tool reply (the draft) the run is tainted, and sending is held until somebody
+//! approves it, unless the configuration allows `mail.send` permanently. The effect's key ensures that it is sent once: the same mail
+//! requested again is the same mail.
 //!
-//! Whom it goes to comes from people alone: an address in their own messages, or their own from the configuration for "mail it to me". What agents and
-//! pages wrote is never looked at for one.
+//! Recipients come from people only: an address in their messages, or their own from the configuration for "mail it to me". Text of agents
+//! and pages is never searched for addresses.
 
 use graph::{Ask, END, Failure, FailureKind, Go, Graph, GraphError, Replies, Request};
 use schemars::JsonSchema;
@@ -24,10 +25,12 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::turn::{self, Turn, Visit};
 
+/// The flow's name.
 pub const NAME: &str = "mailer";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "send_mail";
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Mailer",
     description: "sends a mail, with the document that was made attached",
@@ -38,6 +41,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Mailer>(NAME)
         .node("compose", (ask_compose, fold_compose), &["draft", END])
@@ -94,11 +98,11 @@ impl Mailer {
     }
 }
 
-/// How people ask for it themselves; beside an address of somebody else only in so many words.
+/// Phrases that request a mail to the user; beside another person's address only these exact phrases count.
 const TO_ME: [&str; 6] = [" to me ", " mail me ", " email me ", " send me ", " to myself ", " mail it me "];
 const AND_ME: [&str; 3] = [" me and ", " and me ", " and to me "];
 
-/// The addresses in the request; their own, if they ask for it; those they named before; or else their own.
+/// The addresses in the request; the user's own, if requested; those named earlier; or else the user's own.
 pub(super) fn recipients(messages: &[Turn], me: Option<&str>) -> Vec<String> {
     let asked = turn::asked(messages);
     let words: Vec<String> = asked.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).filter(|word| !word.is_empty()).collect();
@@ -135,7 +139,7 @@ fn addresses(text: &str) -> Vec<String> {
     found
 }
 
-/// What a letter says without a model: what it brings.
+/// The text of a mail without a model: what is attached.
 fn plain_letter(messages: &[Turn]) -> Letter {
     let document = handed(messages, writer::CAPABILITY).and_then(|data| data.get("document").cloned()).unwrap_or_default();
     let research = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()).unwrap_or_default();
@@ -228,7 +232,7 @@ fn fold_send(s: &mut Mailer, replies: &Replies<'_>) -> Go {
         path: String,
     }
     let sent = replies.parse::<evidence::Found>(0).and_then(|found| {
-        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("mail.send did not say what came of it: {error}"));
+        let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("mail.send returned an invalid reply: {error}"));
         serde_json::from_value::<Sent>(found.data).map_err(wrong)
     });
     match sent {

@@ -19,12 +19,12 @@ use serde_json::{Map, Value, json};
 
 use crate::turn::{self, Turn};
 
-/// The newest of what an agent handed on under this capability.
+/// The newest data that an agent reported under this capability.
 fn handed(messages: &[Turn], capability: &str) -> Option<Value> {
     messages.iter().rev().filter(|turn| !turn.is_a_persons()).find_map(|turn| turn::data_in(&turn.content, capability))
 }
 
-/// The state with one message more, and a line for people beside it.
+/// The state with one message added, and a line for people.
 fn closing(messages: &[Turn], context: &Map<String, Value>, flow: &str, last: &Option<Turn>, report: &str, capability: &str) -> Value {
     let mut messages = messages.to_vec();
     messages.extend(last.clone());

@@ -1,4 +1,4 @@
-//! The researcher: decides whether a request needs research, has it done by the loop of thinking and tools that the panel's researcher is, and hands in the contract.
+//! The researcher: decides whether a request needs research, runs the panel's researcher loop for it, and returns the contract.
 //!
 //! ```text
 //!   start ► discover ► triage ─── nothing to look up: a reply ───► end
@@ -6,8 +6,8 @@
 //!                                 panel_researcher  model
 //! ```
 //!
-//! `tool_used` says whether a tool answered, by the record of calls and not by anybody's word. Sources are those that the summary cites and that were really
-//! found; a model that fails is replaced by what was gathered.
+//! `tool_used` reports whether a tool replied, according to the recorded calls. Sources are those that the summary cites and that were
+//! really found; if the model fails, the gathered passages are used instead.
 
 use evidence::Span;
 use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
@@ -27,10 +27,12 @@ use crate::toolbox::{self, Aim, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
 use crate::verify::{Means, Unchecked, Verify};
 
+/// The flow's name.
 pub const NAME: &str = "researcher";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "research";
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Researcher",
     description: "looks a subject up with tools and sums up what was found, with sources",
@@ -41,6 +43,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Researcher>(NAME)
         .node("discover", (|s: &Researcher| Ask::one(toolbox::ask_named(&s.request(), &s.settings.enabled_tools)), fold_tools), &["triage"])
@@ -81,7 +84,7 @@ const RESEARCH_MS_MAX: u64 = 12 * 60 * 1_000;
 const HISTORY_TURNS_MAX: usize = 5;
 const STEPS_MAX: usize = 3;
 const KEY_POINTS_MAX: usize = 10;
-/// What was found is handed on in a message; others must still be able to read it.
+/// The results are passed on in a message that other agents must be able to read.
 const SUMMARY_TOKENS_MAX: usize = 4_000;
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -93,7 +96,7 @@ struct Researcher {
     tools: Vec<Tool>,
     topic: String,
     steps: Vec<String>,
-    /// What the loop handed in.
+    /// The result of the loop.
     result: String,
     spans: Vec<Span>,
     tool_used: bool,
@@ -130,7 +133,7 @@ impl Researcher {
         turn::asked(&self.messages)
     }
 
-    /// The supervisor has planned research, so it is wanted.
+    /// The supervisor has planned research, so it is needed.
     fn is_sent_for(&self) -> bool {
         self.context.get("capability").and_then(Value::as_str) == Some(CAPABILITY)
     }
@@ -144,7 +147,7 @@ impl Researcher {
         vec![prompt::system(text)]
     }
 
-    /// What a model is shown, `[1]` first.
+    /// The passages shown to the model, `[1]` first.
     fn shown(&self) -> Vec<Span> {
         let used = prompt::tokens_of(&self.instructions()) + evidence::tokens(&self.result);
         answer::pick(&self.spans, &self.topic, self.model.evidence_tokens(used, self.reply_tokens()))
@@ -250,7 +253,7 @@ fn fold_triage(s: &mut Researcher, replies: &Replies<'_>) -> Go {
             s.topic = if triage.topic.trim().is_empty() { first_line() } else { triage.topic.trim().to_owned() };
             s.steps = triage.questions.into_iter().map(|step| step.trim().to_owned()).filter(|step| !step.is_empty()).take(STEPS_MAX).collect();
         }
-        // Who cannot tell looks it up.
+        // If triage fails, the request is researched.
         Err(_) => s.topic = first_line(),
     }
     if s.steps.is_empty() {
@@ -294,7 +297,7 @@ fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
             s.spans = memory.spans;
             s.result = result;
             match error {
-                // What was found is there all the same.
+                // The passages found are still used.
                 Some(failure) if s.spans.is_empty() => s.talk(format!("The research could not be done: {}", failure.message)),
                 _ => Go::to("report"),
             }
@@ -343,7 +346,7 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     let read = prompt::read::<Report>(replies, 0);
     let (summary, key_points) = match read {
         Ok(report) if !report.summary.trim().is_empty() => (report.summary, report.key_points),
-        // In other words than those asked for, but words.
+        // Text in another form than requested.
         Ok(_) => (String::new(), Vec::new()),
         Err(failure) => (failure.said.as_deref().and_then(prompt::prose).unwrap_or_default(), Vec::new()),
     };

@@ -177,7 +177,7 @@ fn p6_the_mailer_drafts_and_sends_once_with_what_the_writer_made() {
     assert!(letter["body"].as_str().unwrap().contains("The moon does it"));
     let contract = last(&played);
     assert_eq!((&contract["completed_capability"], &contract["data"]["mail"]["message_id"]), (&json!("send_mail"), &json!("<k@baton>")));
-    // A large model writes the words and chooses neither recipients nor attachments.
+    // A large model writes the text but chooses neither recipients nor attachments.
     let mut with_model = large(&input["messages"]);
     with_model["settings"] = input["settings"].clone();
     let composed = mailed(&with_model, |effect| {

@@ -1,4 +1,4 @@
-//! The writer: makes a file out of what the team found, in the format that was asked for, with its sources.
+//! The writer: makes a file from the team's results, in the requested format, with its sources.
 //!
 //! ```text
 //!   start ► write ────────────► create ► end
@@ -6,8 +6,8 @@
 //!           one is there
 //! ```
 //!
-//! What research handed in is a document already: its summary, its key points, its sources. A large model makes a better one of it; where there is none, or it
-//! fails, that is what is written. Sources go into the file by themselves, so that no model can lose them.
+//! The research result already is a document: a summary, key points, sources. A large model improves it; where there is none, or it fails,
+//! the result is written unchanged. The code adds the sources to the file, so that no model can lose them.
 
 use graph::{Ask, END, Failure, Go, Graph, GraphError, Replies, Request};
 use schemars::JsonSchema;
@@ -21,10 +21,12 @@ use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::turn::{self, Turn, Visit};
 
+/// The flow's name.
 pub const NAME: &str = "writer";
+/// Its capability in plans.
 pub const CAPABILITY: &str = "create_document";
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Writer",
     description: "makes a file (PDF, DOCX, HTML or Markdown) out of what was found or said",
@@ -35,6 +37,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// Builds the graph.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Writer>(NAME)
         .node("write", (ask_write, fold_write), &["create", END])
@@ -69,7 +72,7 @@ const HISTORY_TURNS_MAX: usize = 5;
 const SOURCES_MAX: usize = 200;
 const TITLE_CHARS_MAX: usize = 120;
 
-/// What formats are called. The last that a request names counts.
+/// Names of formats. The last one in a request counts.
 const FORMATS: [(&str, Format); 9] = [
     ("pdf", Format::Pdf),
     ("docx", Format::Docx),
@@ -131,7 +134,7 @@ fn format_in(request: &str) -> Option<Format> {
     places.max_by_key(|(at, _)| *at).map(|(_, format)| format)
 }
 
-/// What there is to write about: what research handed in, or else what agents said.
+/// The material of the document: the research result, or else the agents' messages.
 fn material(messages: &[Turn]) -> (String, String, Vec<Source>) {
     let title_of = |text: &str| text.lines().next().unwrap_or_default().trim().chars().take(TITLE_CHARS_MAX).collect::<String>();
     let Some(summary) = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()) else {
@@ -193,7 +196,7 @@ fn fold_write(s: &mut Writer, replies: &Replies<'_>) -> Go {
         markdown: String,
     }
     if s.markdown.trim().is_empty() {
-        return s.give_up("There is nothing to write about: nobody has found or said anything yet.");
+        return s.give_up("There is nothing to write about: there are no results or replies yet.");
     }
     let go = Go::to("create");
     if replies.is_empty() {

@@ -1,4 +1,4 @@
-//! A supervisor: plans which capabilities a request needs, sends the state to one agent after the other, and looks only at whether each says it is done.
+//! A supervisor: plans which capabilities a request needs, sends the state to one agent after the other, and checks only whether each reports completion.
 //!
 //! ```text
 //!                                         nothing to do ► end
@@ -10,13 +10,13 @@
 //!                                                              └───┘ ▲───────────────────────────┘
 //! ```
 //!
-//! Completion is `completed_capability` in the last message of the agent that was asked, and nothing else; the data beside it is passed on and never
-//! read. A reply without it, or with another's, costs a retry of that capability; so many, and the work stops there and says so. An agent that
-//! cannot be reached or does not answer in time is called again by the machine, under the same key, before the flow hears of it. Whatever was done
-//! stays in the state and goes back to the caller.
+//! Completion is `completed_capability` in the last message of the called agent, and nothing else; the data beside it is passed on unread. A reply without
+//! it, or with another capability, costs a retry of that capability; when they are used up, the work stops with a report. The engine retries an agent
+//! that cannot be reached or times out, under the same key, before the flow gets the failure. Finished work stays in the state and is returned to the
+//! caller.
 //!
-//! An agent may need a person. Then it answers with the question under `waiting` in its context; the person at this end is asked, and the agent is called
-//! again with the answer under `answers`.
+//! An agent may need a person. Then it replies with the question under `waiting` in its context; the person here is asked, and the agent is called again
+//! with the answer under `answers`.
 
 mod plan;
 mod team;
@@ -42,7 +42,7 @@ use crate::turn::{self, Signal, Turn, Visit};
 
 pub use team::{Member, REGISTRY};
 
-/// What interfaces know of this flow.
+/// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Carry out a job",
     description: "Researches, writes a document or a mail, and asks before it sends anything",
@@ -60,6 +60,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new("supervise", flow)
 };
 
+/// Builds the graph.
 pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
     let (in_team, in_plan, in_supervisor) = (registry.clone(), registry.clone(), registry.clone());
     let fold_team = move |s: &mut Supervise, replies: &Replies<'_>| fold_team(s, replies, &in_team);
@@ -80,11 +81,11 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .build()
 }
 
-/// What a user may set for this flow.
+/// User settings of this flow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
-    /// How often an agent that answers and is not done is asked again.
+    /// How often an agent that replies without completing its task is called again.
     #[schemars(range(max = RETRIES_MAX))]
     pub retries_max: u32,
     /// Milliseconds that one call of an agent may take.
@@ -93,7 +94,7 @@ pub struct Settings {
     /// How often an agent that cannot be reached is called.
     #[schemars(range(min = 1, max = ATTEMPTS_MAX))]
     pub attempts_max: u32,
-    /// Settings for the flows of ours among the agents, by their names.
+    /// Settings for the local flows among the agents, by their names.
     #[schemars(skip)]
     pub each: BTreeMap<String, Value>,
 }
@@ -111,12 +112,12 @@ const HISTORY_TURNS_MAX: usize = 5;
 const AGENT_MS_MAX: u64 = 24 * 60 * 60 * 1_000;
 const RETRIES_MAX: u32 = 10;
 const ATTEMPTS_MAX: u32 = 12;
-/// Questions that one agent may have for people about one errand.
+/// Questions to people that one agent may ask per task.
 const QUESTIONS_MAX: u32 = 5;
-/// All messages together; what an agent sends beyond this is refused, so that the next one can still be given them.
+/// Limit of all messages together; an agent's reply beyond it is refused, so that the next agent can still be given them.
 const MESSAGES_BYTES_MAX: usize = 2 << 20;
 const CONTEXT_BYTES_MAX: usize = 512 << 10;
-/// An agent that was killed is back within seconds where somebody looks after it.
+/// A supervised agent that was killed restarts within seconds.
 const BACKOFF: Backoff = Backoff { first_ms: 400, factor: 2, most_ms: 8_000 };
 
 pub(crate) const FINISH: &str = "FINISH";
@@ -131,18 +132,18 @@ struct Supervise {
     team: Vec<Member>,
     /// Capabilities, in order.
     plan: Vec<String>,
-    /// The agent that has the word, or `FINISH`.
+    /// The current agent, or `FINISH`.
     next: String,
     current_step_index: usize,
     completed_capabilities: Vec<String>,
-    /// Per capability; gone when it is completed.
+    /// Per capability; removed when it is completed.
     retry_counts: BTreeMap<String, u32>,
-    /// What the last call came to, until the supervisor has looked at it.
+    /// The result of the last call, until the supervisor has processed it.
     heard: AgentResponse,
     questions: u32,
-    /// What people answered to the agent's questions, until it has been told.
+    /// People's answers to the agent's questions, until they are sent.
     answers: Option<Value>,
-    /// Why it ended before the plan did.
+    /// Why the work ended before the plan did.
     stopped: Option<Stopped>,
     /// The plan that a person wants changed, and what they said about it and those before it.
     #[serde(default)]
@@ -159,23 +160,23 @@ struct Supervise {
 #[serde(rename_all = "snake_case")]
 enum AgentResponse {
     Nothing,
-    /// The words of the agent's last message are the last in `messages`.
+    /// The agent's last message is the last in `messages`.
     Reply,
-    /// It has nothing to say that is a state.
+    /// The reply is not a state.
     Nonsense(String),
     Failed(Failure),
-    /// What it wants to know of a person.
+    /// Questions to a person.
     Asks(Vec<AgentQuestion>),
 }
 
-/// A question of an agent's run, as it stands in its context.
+/// A question of an agent's run, as in its context.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct AgentQuestion {
     #[serde(default)]
     prompt: String,
     #[serde(default)]
     schema: Option<Value>,
-    /// Where the answer belongs; given back as it came.
+    /// Where the answer belongs; returned unchanged.
     #[serde(flatten)]
     place: Map<String, Value>,
 }
@@ -216,13 +217,13 @@ impl Supervise {
         turn::asked(&self.messages)
     }
 
-    /// The capability that is being worked on, and who does it.
+    /// The current capability and its agent.
     fn current(&self) -> Option<&Member> {
         let capability = self.plan.get(self.current_step_index)?;
         self.team.iter().find(|member| member.capability == *capability)
     }
 
-    /// Who does what of the plan, and where.
+    /// The agents of the plan, with their addresses.
     fn agents(&self) -> Vec<Value> {
         let members = self.plan.iter().filter_map(|capability| self.team.iter().find(|member| member.capability == *capability));
         members.map(|member| json!({ "capability": member.capability, "name": member.name, "address": member.address })).collect()
@@ -237,7 +238,7 @@ impl Supervise {
         })
     }
 
-    /// The context as the next agent is given it. What the supervisor keeps in it is its own, whatever an agent wrote there.
+    /// The context for the next agent. Fields of the supervisor override whatever an agent wrote there.
     fn told_context(&self) -> Map<String, Value> {
         let mut context = self.context.clone();
         context.remove("waiting");
@@ -253,7 +254,7 @@ impl Supervise {
     fn stop(&mut self, why: String) -> Go {
         let (capability, agent) = self.current().map(|member| (member.capability.clone(), member.name.clone())).unwrap_or_default();
         let note = json!({ "capability": capability, "agent": agent, "why": why });
-        // Without a model to plan and an agent that did its part there is nothing to report.
+        // If the model did not plan and no agent completed its part, there is nothing to report.
         if let Some(failure) = self.model_failure.as_ref().filter(|_| self.completed_capabilities.is_empty()) {
             return no_model::fail("supervise", &format!("{failure}; {why}"), &[]).note("stopped", note);
         }
@@ -269,7 +270,7 @@ impl Supervise {
         Go::end().note("next", FINISH).say("user", asked).say("assistant", self.answer.clone())
     }
 
-    /// What came of the plan, for people. An agent may leave a line about its work under `reports` in the context; its data is not looked at.
+    /// The result of the plan, for people. An agent may add a line about its work under `reports` in the context; its data is not read.
     fn told(&self) -> String {
         let line = |capability: &str| {
             let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
@@ -299,7 +300,7 @@ fn fold_team(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     s.team = members;
     let go = Go::to("plan").note("team", json!(s.team));
     match failure {
-        Some(failure) => go.note("team_is_local", format!("nobody said which agents there are ({failure}), so the flows here do the work")),
+        Some(failure) => go.note("team_is_local", format!("the agents could not be listed ({failure}), so the flows here do the work")),
         None => go,
     }
 }
@@ -334,9 +335,9 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
             let (known, unknown) = plan::restricted(planned.plan, &s.team, registry);
             s.plan = known;
             if !unknown.is_empty() {
-                notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "nobody here can do that" })));
+                notes.push(("plan_unknown", json!({ "left_out": unknown, "why": "no agent has this capability" })));
             }
-            // A plan of nothing but what nobody can do is no plan.
+            // A plan of unknown capabilities only is not a plan.
             if s.plan.is_empty() && was_empty {
                 reply = planned.reply.trim().to_owned();
             }
@@ -367,7 +368,7 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
 }
 
-/// The plan in the reply, with words around it or not; a bare list is one too.
+/// The plan in the reply, with or without text around it; a bare list is accepted.
 fn read_plan(replies: &Replies<'_>) -> Result<plan::Planned, Failure> {
     prompt::read::<plan::Planned>(replies, 0).or_else(|failure| match prompt::read::<Vec<String>>(replies, 0) {
         Ok(plan) => Ok(plan::Planned { plan, reply: String::new() }),
@@ -416,7 +417,7 @@ fn declined(s: &mut Supervise, reason: &str) -> Go {
     s.stop(approval::declined_words("The plan was not approved", reason)).note("approved", false)
 }
 
-/// The one who routes: looks whether the agent that had the word is done, keeps count, and gives the word to the next.
+/// Routing: checks whether the current agent is done, counts retries, and selects the next.
 fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
     let heard = std::mem::replace(&mut s.heard, AgentResponse::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
@@ -440,7 +441,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
             Signal::GivenUp { .. } | Signal::None => Some("it did not say that it is done".to_owned()),
         },
         AgentResponse::Nonsense(why) => Some(why),
-        // The machine has called it as often as is allowed.
+        // The engine has already retried as often as allowed.
         AgentResponse::Failed(failure) => return s.stop(format!("{name} failed: {}", failure.message)),
     };
     let Some(why) = incomplete else { return route(s) };
@@ -454,7 +455,7 @@ fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
     route(s).note("retry", note)
 }
 
-/// An agent may know the capability by another name, such as `send_email`.
+/// An agent may use another name for the capability, such as `send_email`.
 fn is_same(named: &str, capability: &str, registry: &Registry) -> bool {
     named == capability || registry.canonical_capability(named) == capability
 }
@@ -473,7 +474,7 @@ fn ask_agent(s: &Supervise) -> Ask {
     let Some(member) = s.current() else { return Ask::nothing() };
     let mut input = json!({ "messages": s.messages, "next": s.next, "context": s.told_context() });
     if member.agent == member.name {
-        // A flow of our own knows as much of the model as we do.
+        // A local flow gets the same model profile.
         input["model"] = json!(s.model);
         input["settings"] = s.settings.each.get(&member.agent).cloned().unwrap_or_default();
     }
@@ -497,7 +498,7 @@ fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     }
 }
 
-/// Appends the messages that are new and merges the context; the error says why it is no reply.
+/// Appends the new messages and merges the context; the error explains why it is not a valid reply.
 fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
     #[derive(Deserialize)]
     struct Reply {
@@ -521,16 +522,16 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
     }
     s.context = merged;
     if let Some(asks) = asks {
-        // The question is put to a person and is no part of the conversation.
+        // The question goes to a person and is not part of the conversation.
         return Ok(AgentResponse::Asks(asks));
     }
     let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
     s.messages.extend(new);
-    if is_said { Ok(AgentResponse::Reply) } else { Err("it said nothing".to_owned()) }
+    if is_said { Ok(AgentResponse::Reply) } else { Err("its reply has no message".to_owned()) }
 }
 
-/// An agent answers with its own messages or with the whole conversation; both are common. What it says in a person's name, or as an instruction, is left
-/// out: nobody may speak for the user, least of all about whom a mail goes to.
+/// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:
+/// an agent must not speak for the user, least of all about recipients.
 fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
     let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
     let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
@@ -541,7 +542,7 @@ fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
     came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
 }
 
-/// Fields of the newer one win; what two agents report stands side by side.
+/// Newer fields win; the reports of several agents are kept side by side.
 fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
     for (name, value) in newer {
         match (context.get_mut(&name), value) {
@@ -577,7 +578,7 @@ fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     Go::to("agent")
 }
 
-/// The final state, and what a person reads.
+/// The final state, and the text for people.
 fn output(s: &Supervise) -> Value {
     let mut context = s.told_context();
     context.remove("capability");

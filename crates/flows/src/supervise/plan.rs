@@ -1,4 +1,4 @@
-//! What is to be done, as a list of capabilities: out of a model's reply, or out of the words of the request.
+//! The plan as a list of capabilities: from a model's reply, or from keywords of the request.
 
 use serde::Deserialize;
 
@@ -7,22 +7,22 @@ use crate::registry::Registry;
 
 pub(super) const PLAN_MAX: usize = 8;
 
-/// What a model says.
+/// A model's reply.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Planned {
     #[serde(default, alias = "capabilities", alias = "steps")]
     pub(super) plan: Vec<String>,
-    /// What to say where there is nothing to do.
+    /// The answer if there is nothing to do.
     #[serde(default)]
     pub(super) reply: String,
 }
 
-/// Only what somebody can do, in the order that was planned, each once in a row; and what nobody can.
+/// The known capabilities, in planned order, without consecutive duplicates; and the unknown ones.
 pub(super) fn restricted(planned: Vec<String>, team: &[Member], registry: &Registry) -> (Vec<String>, Vec<String>) {
     let (mut plan, mut unknown): (Vec<String>, Vec<String>) = (Vec::new(), Vec::new());
     for wanted in planned {
         let wanted = wanted.trim();
-        // By its capability, by the name of the agent, which models mix up, or by another name of a specialist.
+        // By its capability, by the agent's name, which models confuse with it, or by another name of a specialist.
         let other_name = registry.canonical_capability(wanted);
         let known = team.iter().find(|member| member.capability == wanted).or_else(|| team.iter().find(|member| member.name == wanted));
         let known = known.or_else(|| team.iter().find(|member| member.capability == other_name));
@@ -40,7 +40,7 @@ const RESEARCH: &[&str] =
 const DOCUMENT: &[&str] = &["pdf", "docx", "word document", "html", "markdown", "document", "report", "write it up", "write up", "paper", "file"];
 const MAIL: &[&str] = &["mail", "e-mail", "email", "send it", "send this", "send me", "send to"];
 
-/// Where no model plans: what the words of the request ask for. A request that names none of it is taken for a question.
+/// The plan without a model: keywords of the request. A request without any is treated as a question.
 pub(super) fn by_words(request: &str, team: &[Member]) -> Vec<String> {
     let text = request.to_lowercase();
     let wants = |words: &[&str]| words.iter().any(|word| text.contains(word));

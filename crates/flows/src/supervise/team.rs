@@ -1,8 +1,8 @@
-//! Who can be asked for what: the flows that are here anyway, and whoever else the world knows.
+//! The available agents: local flows and agents known to the host.
 //!
-//! Looking is an effect, as it is for tools, so that a plan is replayed with the team it was made for. An agent that the user has configured takes the
-//! place of the local flow for the same capability, and stays there even if it does not answer at the moment: it may come back, and where it does
-//! not, that is to be reported and not hidden.
+//! Listing agents is an effect, as it is for tools, so that a plan is replayed with the team it was made for. A configured agent replaces
+//! the local flow for the same capability, even while it does not respond: it may come back, and otherwise its failure must be reported and
+//! not hidden.
 
 use graph::{Failure, FailureKind, Replies, Request};
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::registry::Registry;
 
-/// The tool that knows the agents.
+/// The tool that lists agents.
 pub const REGISTRY: &str = "registry.agents";
 const DEADLINE_MS: u64 = 15_000;
 const MEMBERS_MAX: usize = 32;
@@ -22,20 +22,22 @@ pub(super) fn ask() -> Request {
     Request::from(graph::tool(REGISTRY, json!({}))).label("looking who is there").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
-/// An agent and one thing it can do.
+/// An agent and one of its capabilities.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// What a plan names.
+    /// The name in a plan.
     pub capability: String,
-    /// What `next` says.
+    /// The value of `next`.
     pub name: String,
-    /// Whom to call.
+    /// The agent to call.
     pub agent: String,
+    /// Its description.
     #[serde(default)]
     pub about: String,
     /// Where it listens, as `host:port`; empty for a flow of this process.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub address: String,
+    /// It responded at the last check.
     #[serde(default = "yes")]
     pub healthy: bool,
 }
@@ -51,7 +53,7 @@ fn yes() -> bool {
     true
 }
 
-/// The flows of ours that others can be replaced by.
+/// The local flows that serve as agents.
 pub(super) fn local(registry: &Registry) -> Vec<Member> {
     let member = |capability: &str, agent: &str, about: &str| Member {
         capability: capability.to_owned(),
@@ -64,7 +66,7 @@ pub(super) fn local(registry: &Registry) -> Vec<Member> {
     registry.specialists().iter().map(|one| member(one.capability, one.flow, one.about)).collect()
 }
 
-/// The local flows, with those that the world knows in place of them or beside them.
+/// The local flows, replaced or extended by the agents that the host lists.
 pub(super) fn read(replies: &Replies<'_>, index: usize, registry: &Registry) -> (Vec<Member>, Option<Failure>) {
     let mut team = local(registry);
     let told = replies.parse::<evidence::Found>(index).and_then(|found| {
@@ -82,13 +84,13 @@ pub(super) fn read(replies: &Replies<'_>, index: usize, registry: &Registry) -> 
         if !is_name(&member.capability) || !is_name(&member.name) || member.name == super::FINISH || team.len() >= MEMBERS_MAX {
             continue;
         }
-        // Under whatever name an agent offers what a specialist does, it takes that one's place.
+        // An agent with a specialist's capability replaces the specialist, whatever name it uses.
         member.capability = registry.canonical_capability(&member.capability).to_owned();
         member.address = evidence::visible(&member.address).chars().filter(|c| !c.is_whitespace()).take(ADDRESS_CHARS_MAX).collect();
         let line = evidence::defused(&member.about).split_whitespace().collect::<Vec<_>>().join(" ");
         member.about = line.chars().take(ABOUT_CHARS_MAX).collect();
         match team.iter_mut().find(|other| other.capability == member.capability) {
-            // Of two configured ones, the first that answers.
+            // Of two configured agents, the first healthy one.
             Some(other) if other.agent == other.name || (!other.healthy && member.healthy) => *other = member,
             Some(_) => {}
             None => team.push(member),

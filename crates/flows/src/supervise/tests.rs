@@ -10,7 +10,7 @@ fn agents(list: &Value) -> Reply {
     Reply::ok(json!({ "text": "", "data": { "agents": list }, "spans": [] }))
 }
 
-/// Three agents of somebody else's.
+/// Three external agents.
 fn others() -> Value {
     json!([
         { "capability": "research", "name": "Researcher", "agent": "langserve/Researcher", "about": "finds\u{0} out" },
@@ -29,7 +29,7 @@ fn done(capability: &str, call: &Value) -> Reply {
     Reply::ok(json!({ "messages": messages, "context": { capability: "was here" } }))
 }
 
-/// A world in which all goes well, except where `changed` says otherwise.
+/// All effects succeed, except where `changed` replies otherwise.
 fn supervised(more: &Value, mut changed: impl FnMut(&str, &Value, usize) -> Option<Reply>) -> Played {
     let mut input = json!({ "question": REQUEST, "model": { "is_small": false } });
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -85,7 +85,7 @@ fn p2_a_plan_holds_only_what_was_discovered() {
     assert_eq!(plans(&mixed).1.notes("plan_unknown")[0]["left_out"], json!(["fly_to_moon"]));
     assert_eq!(plans(&json!(["research"])).0, json!(["research"]));
     assert_eq!(plans(&prose).0, json!(["research"]), "prose around the JSON");
-    // The schema names the discovered ones, and the prompt says what they are.
+    // The schema lists the discovered agents, and the prompt describes them.
     let played = supervised(&json!({}), |_, _, _| None);
     let Some(Effect::CallModel(call)) = played.effects.iter().find(|effect| effect.name() == "plan") else { panic!("a plan is asked for") };
     assert_eq!(call.schema.as_ref().unwrap()["properties"]["plan"]["items"]["enum"], json!(["research", "create_document", "send_mail"]));
@@ -118,7 +118,7 @@ fn p1_agents_are_discovered_and_those_here_do_what_nobody_else_does() {
         assert_eq!(call.agent, expected);
         assert_eq!(played.output()["completed_capabilities"], json!(["research"]));
     }
-    // Names that could be anything else are not taken.
+    // Invalid names are rejected.
     let strange = json!([
         { "capability": "research", "name": "FINISH", "agent": "langserve/x" },
         { "capability": "a b", "name": "x", "agent": "langserve/x" },
@@ -137,10 +137,10 @@ fn p1_agents_are_discovered_and_those_here_do_what_nobody_else_does() {
 #[test]
 fn p5_completion_is_the_one_field_and_the_data_is_never_read() {
     let played = supervised(&json!({}), |_, _, _| None);
-    // The secret goes from agent to agent, and into no decision, note or answer of the supervisor's own.
+    // The secret is passed between agents, and appears in no decision, note or answer of the supervisor.
     let own = json!([played.notes, played.output()["answer"], played.said]).to_string();
     assert!(!own.contains("42") && played.output()["messages"].to_string().contains("secret"));
-    // Another's capability, one inside the data, and words are no completion.
+    // Another capability, a capability inside the data, and prose are not completions.
     for content in [
         json!({ "completed_capability": "send_mail" }).to_string(),
         json!({ "data": { "completed_capability": "research" } }).to_string(),
@@ -185,7 +185,7 @@ fn p7_messages_are_appended_and_the_context_is_merged() {
         "next": "whatever",
     });
     let played = supervised(&before, |name, _, _| match name {
-        // One answers with its own message only; its word on progress counts for nothing.
+        // One replies with its own message only; its own `next` is ignored.
         "DocumentCreator" => Some(Reply::ok(json!({
             "messages": [{ "role": "assistant", "content": "{\"completed_capability\": \"create_document\"}", "wire": { "type": "ai", "id": "d1", "response_metadata": { "x": 1 } } }],
             "context": { "completed_capabilities": ["send_mail"], "current_step_index": 9, "reports": { "create_document": "made it" } },
@@ -200,7 +200,7 @@ fn p7_messages_are_appended_and_the_context_is_merged() {
     assert_eq!((&context["tone"], &context["research"], &context["send_mail"]), (&json!("dry"), &json!("was here"), &json!("was here")));
     assert_eq!(context["completed_capabilities"], json!(["research", "create_document", "send_mail"]));
     assert!(output["answer"].as_str().unwrap().contains("**create_document**: made it"));
-    // Each agent is given all that was said before it.
+    // Each agent gets all earlier messages.
     let inputs: Vec<usize> = played
         .effects
         .iter()
@@ -230,7 +230,7 @@ fn p8_an_agent_that_is_down_or_slow_is_called_again_and_then_reported() {
             "{answer}"
         );
     }
-    // A fault that another call does not help is not called again.
+    // A permanent failure is not retried.
     let refused = supervised(&json!({}), |name, _, _| (name == "Researcher").then(|| failed(FailureKind::Refused)));
     assert_eq!(called(&refused), ["Researcher"]);
 }
@@ -307,7 +307,7 @@ fn p8_an_agent_that_needs_a_person_gets_one_from_here() {
     assert_eq!((question.prompt.as_str(), &question.schema), ("Gmail asks: May I?", &Some(json!({ "type": "object" }))));
     assert_eq!(played.output()["completed_capabilities"].as_array().unwrap().len(), 3);
     assert_eq!(played.output()["context"].get("answers"), None);
-    // One that asks for ever is not asked for ever.
+    // The number of questions is limited.
     let endless = supervised(&json!({}), |name, _, _| match name {
         "Gmail" => Some(Reply::ok(waiting.clone())),
         "person" => Some(Reply::ok(json!({ "allow": true }))),
@@ -328,7 +328,7 @@ fn p2_a_plan_may_need_a_persons_yes() {
 #[test]
 fn p9_the_documents_names_are_understood_in_plans_and_contracts() {
     for names in [["Researcher", "DocumentCreator", "Gmail"], ["research", "document_creator", "send_email"], ["RESEARCH", "writer", "gmail"]] {
-        // The flows here do the work, under their own names.
+        // The local flows do the work, under their own names.
         let played = supervised(&json!({}), |name, body, _| match name {
             REGISTRY => Some(agents(&json!([]))),
             "plan" => Some(plan(&names)),
@@ -340,7 +340,7 @@ fn p9_the_documents_names_are_understood_in_plans_and_contracts() {
         assert_eq!(called(&played), ["researcher", "writer", "mailer"], "{names:?}");
         assert_eq!(played.notes("plan_unknown").len(), 0, "{names:?}");
     }
-    // An agent that offers and completes its capability under another name takes the place of the mailer.
+    // An agent that offers and completes its capability under another name replaces the mailer.
     let gmail = json!([{ "capability": "send_email", "name": "Gmail", "agent": "langserve/Gmail" }]);
     let played = supervised(&json!({}), |name, body, _| match name {
         REGISTRY => Some(agents(&gmail)),
@@ -393,7 +393,7 @@ fn a_plan_of_the_team_is_changed_revised_and_declined_with_a_reason() {
             Reply::ok(if asked == 1 { json!({ "approve": false, "revise": "no mail" }) } else { json!({ "approve": true, "plan": ["research"] }) })
         })
     });
-    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(crate::played::words).collect();
+    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
     assert!(plans.len() == 2 && plans[1].contains("- no mail"), "{plans:?}");
     assert_eq!(revised.output()["completed_capabilities"], json!(["research"]));
 }

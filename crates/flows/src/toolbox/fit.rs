@@ -10,29 +10,29 @@
 use super::{Tool, Toolbox};
 use crate::input::ModelProfile;
 
-/// What a flow plans for.
+/// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Aim {
-    /// Questions: look-ups come first.
+    /// Questions: lookups come first.
     Answers,
-    /// Tasks: the built-in acting tools have room of their own.
+    /// Tasks: the built-in acting tools have slots of their own.
     Tasks,
 }
 
-/// Tools that a small model is shown where it answers questions.
+/// Tools shown to a small model for questions.
 const SMALL_ANSWER_TOOLS_MAX: usize = 6;
-/// Tools that a small model is shown where it carries out tasks.
+/// Tools shown to a small model for tasks.
 const SMALL_TASK_TOOLS_MAX: usize = 10;
-/// Look-ups that have room in every list for a small model.
+/// Slots for lookups in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
 /// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
 /// another queries them), then the next of the list.
 const RANKED_MIN: usize = 4;
-/// Where the user's own documents are found.
+/// The tool that searches the user's documents.
 const DOCUMENTS: &str = "docs.search";
 /// The built-in search of the web.
 const WEB: &str = "search.search";
-/// Built-in tools that carry out what people most often ask for.
+/// Built-in tools for the most common tasks.
 const ACTING: [&str; 4] = ["calc.calculate", "code.run_python", "files.read", "files.write"];
 /// Servers of the built-in acting tools.
 pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];

@@ -1,30 +1,29 @@
-//! The tools a run may use: listed by an effect, described to a model, and checked against what the model then wants to call.
+//! The tools of a run: listed by an effect, described to a model, and checked against the calls that the model plans.
 //!
 //! ```text
 //! ask(question) -> Request                         tool `registry.tools`; its reply is journalled like any other
-//! ask_named(question, &names) -> Request           those named and no others, if any is
-//! ask_acting() -> Request                          the built-in tools for files, code and sums, however they rank
+//! ask_named(question, &names) -> Request           only the named ones, if any are
+//! ask_acting() -> Request                          the built-in tools for files, code and arithmetic, whatever their rank
 //! ask_more(query) -> Request                       the tool-search step of a plan
 //! Toolbox::read(&replies, index) -> Result<Toolbox, Failure>
 //!   .enabled(&names)  .with(more)                  fewer of them, more of them
-//!   .fitting(&mind, aim, has_documents)            what a planner is shown: by the registry's order, with room for look-ups (`fit.rs`)
-//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that looks for them
-//!   .get(name)                                     by its name, or by the part after the dot if only one has it
-//!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and arguments that fit; the error says what is wrong, for a model or a person
-//!   .fallback(text) -> Option<ToolCall>            the first tool that only reads and can do with just a text
+//!   .fitting(&profile, aim, has_documents)         the tools shown to a planner: in the registry's order, with slots for lookups (`fit.rs`)
+//!   .is_full()  .with_finder()                     whether there may be other tools, and the step that searches for them
+//!   .get(name)                                     by its name, or by the part after the dot if it is unique
+//!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and valid arguments; the error is worded for a model or a person
+//!   .fallback(text) -> Option<ToolCall>            the first read-only tool that needs only a text
 //!   .look_up(text) -> Option<ToolCall>             the same, but only where that text is a question
-//!   .told(&mind) -> String                         how a model is told of them, each labelled as read-only or not
-//!   .call_schema(&mind, name_field, arguments_field, more) -> Value   the schema of one call in a plan
-//! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: what another task of the same plan found
+//!   .told(&profile) -> String                      their description for a model, each labelled as read-only or not
+//!   .call_schema(&profile, name_field, arguments_field, more) -> Value   the schema of one call in a plan
+//! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: the result of another task of the same plan
 //!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
 //! ```
 //!
-//! Every tool is offered to every planner. One that is not known to be read-only is labelled, and whether it may run is decided by the world's permission
-//! check when it is called, never by hiding it here.
+//! Every tool is offered to every planner. One that is not known to be read-only is labelled, and the host's permission check decides whether it may run;
+//! it is never hidden here.
 //!
-//! The check is structural and only of the top level: what is required is there, nothing is there that may not be, types are right. The hub holds
-//! every call against the whole schema before a server sees it. What servers say about their tools is other people's words:
-//! it is defused and clipped before a model reads it.
+//! The check covers only the structure of the top level: required arguments, unknown arguments, types. The hub validates every call against the whole
+//! schema before a server sees it. Descriptions of tools are untrusted text: they are neutralized and clipped before a model reads them.
 
 use graph::{Failure, FailureKind, Replies, Request, ToolCall};
 use serde::{Deserialize, Serialize};
@@ -39,25 +38,26 @@ mod reference;
 pub use fit::Aim;
 pub use reference::{Reference, references};
 
-/// The tool that knows the others.
+/// The tool that lists the others.
 pub const REGISTRY: &str = "registry.tools";
 /// Tools in one listing.
 const TOOLS_MAX: usize = 24;
 /// Tools that a tool-search step adds.
 const FOUND_TOOLS_MAX: usize = 8;
-/// The list is cached; more than this means that nobody is there.
+/// The list is cached, so a longer wait means that the host does not respond.
 const DEADLINE_MS: u64 = 10_000;
 
+/// Lists the tools that fit a question.
 pub fn ask(question: &str) -> Request {
     listing(json!({ "query": crate::prompt::clipped(question, 500), "size": TOOLS_MAX }))
 }
 
-/// All of those named, however well they fit; the best ones if none is.
+/// All named tools, whatever their rank; the best ones if none is named.
 pub fn ask_named(question: &str, names: &[String]) -> Request {
     if names.is_empty() { ask(question) } else { listing(json!({ "names": names })) }
 }
 
-/// The built-in tools for files, code and sums: a request to act seldom ranks them first by its words.
+/// The built-in tools for files, code and arithmetic, which the words of a request seldom rank first.
 pub fn ask_acting() -> Request {
     listing(json!({ "names": fit::ACTING_SERVERS }))
 }
@@ -71,16 +71,18 @@ fn listing(arguments: Value) -> Request {
     Request::from(graph::tool(REGISTRY, arguments)).label("listing the tools").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
+/// A tool as the registry lists it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tool {
     /// `server.tool`.
     pub name: String,
+    /// The server's description; untrusted.
     #[serde(default)]
     pub description: String,
     /// The JSON schema of its arguments.
     #[serde(default)]
     pub schema: Value,
-    /// It is known to change nothing: its server is built in or trusted, and says so. Any other tool may change something.
+    /// Known to change nothing: its server is built in or trusted, and declares it read-only. Any other tool may change something.
     #[serde(default)]
     pub read_only: bool,
     /// It may destroy something.
@@ -88,13 +90,16 @@ pub struct Tool {
     pub destructive: bool,
 }
 
+/// The tools of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Toolbox {
+    /// In the registry's order.
     pub tools: Vec<Tool>,
 }
 
 impl Toolbox {
+    /// Parses the registry's reply.
     pub fn read(replies: &Replies<'_>, index: usize) -> Result<Toolbox, Failure> {
         let found: evidence::Found = replies.parse(index)?;
         let tools = found.data.get("tools").cloned().unwrap_or(Value::Null);
@@ -106,15 +111,17 @@ impl Toolbox {
         Ok(toolbox)
     }
 
+    /// Whether there are no tools.
     pub fn is_empty(&self) -> bool {
         self.tools.is_empty()
     }
 
+    /// Full names, in order.
     pub fn names(&self) -> Vec<&str> {
         self.tools.iter().map(|tool| tool.name.as_str()).collect()
     }
 
-    /// Only those named, by full name, by server (`docs`) or by the part after the dot. An empty list names all.
+    /// Only the tools named by full name, by server (`docs`) or by the part after the dot. An empty list means all.
     pub fn enabled(mut self, names: &[String]) -> Toolbox {
         let is_named = |tool: &Tool| names.iter().any(|name| tool.name == *name || tool.name.split('.').any(|part| part == name));
         self.tools.retain(|tool| names.is_empty() || is_named(tool));
@@ -127,7 +134,7 @@ impl Toolbox {
         self
     }
 
-    /// With those of `more` that are not here yet, behind the others.
+    /// Appends the tools of `more` that are not in the list yet.
     pub fn with(mut self, more: Toolbox) -> Toolbox {
         for tool in more.tools {
             if !self.tools.iter().any(|known| known.name == tool.name) {
@@ -137,7 +144,7 @@ impl Toolbox {
         self
     }
 
-    /// With the tool-search step: a planner that misses a tool may look for others.
+    /// Adds the tool-search step, with which a planner can look for further tools.
     pub fn with_finder(self) -> Toolbox {
         let finder = Tool {
             name: REGISTRY.to_owned(),
@@ -154,17 +161,17 @@ impl Toolbox {
         self.with(Toolbox { tools: vec![finder] })
     }
 
-    /// Whether a listing has as many tools as it may have, so that there may be others.
+    /// Whether a listing is at its limit, so that there may be further tools.
     pub fn is_full(&self) -> bool {
         self.tools.len() >= TOOLS_MAX
     }
 
-    /// Whether a call of this name is known to change nothing; an unknown tool is not.
+    /// Whether a call of this name is known to change nothing; `false` for an unknown tool.
     pub fn is_read_only(&self, name: &str) -> bool {
         self.get(name).is_some_and(|tool| tool.read_only && !tool.destructive)
     }
 
-    /// Whether a text has a word of a tool's name in it: `stories` of `stories.search_stories`.
+    /// Whether a text contains a word of a tool's name: `stories` of `stories.search_stories`.
     pub fn is_named_in(&self, text: &str) -> bool {
         const WORD_CHARS_MIN: usize = 4;
         let words = |text: &str| -> Vec<String> {
@@ -175,6 +182,7 @@ impl Toolbox {
         self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| said.contains(part)))
     }
 
+    /// A tool by its full name, or by the part after the dot if it is unique.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         let name = name.trim();
         self.tools.iter().find(|tool| tool.name == name).or_else(|| {
@@ -183,6 +191,7 @@ impl Toolbox {
         })
     }
 
+    /// The call with its full name and checked arguments.
     pub fn resolve(&self, call: &ToolCall) -> Result<ToolCall, String> {
         let Some(tool) = self.get(&call.tool) else {
             return Err(format!("there is no tool {:?}; there are {}", call.tool, self.names().join(", ")));
@@ -195,7 +204,7 @@ impl Toolbox {
         let references = references(&call.arguments);
         let is_filled_later = |name: &str| references.iter().any(|reference| reference.within.is_none() && reference.is_of(name));
         let properties = tool.schema.get("properties").and_then(Value::as_object);
-        // A null where nothing is required is a field left out.
+        // A null in an optional field counts as a missing field.
         arguments.retain(|name, value| !value.is_null() || tool.requires(name) || properties.and_then(|all| all.get(name)).is_none_or(allows_null));
         if let Some(missing) = tool.required().find(|name| !arguments.contains_key(*name)) {
             return Err(format!("{} needs the argument {missing:?}", tool.name));
@@ -213,8 +222,7 @@ impl Toolbox {
         Ok(ToolCall { tool: tool.name.clone(), arguments: Value::Object(arguments) })
     }
 
-    /// The first tool that changes nothing and can be called with a text alone, best with one that is a question and not a path or a sum;
-    /// otherwise there is none.
+    /// The first read-only tool that can be called with a text alone, preferably one that takes a question and not a path or an expression.
     pub fn fallback(&self, text: &str) -> Option<ToolCall> {
         let able = || {
             self.tools
@@ -226,7 +234,7 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ name: text }) })
     }
 
-    /// The first tool that changes nothing and takes a question in plain words.
+    /// The first read-only tool that takes a question in plain words.
     pub fn look_up(&self, text: &str) -> Option<ToolCall> {
         let tool = self.tools.iter().find(|tool| tool.name != REGISTRY && tool.is_look_up())?;
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
@@ -236,8 +244,8 @@ impl Toolbox {
         self.tools.iter().map(|tool| tool.told(profile.is_small)).collect::<Vec<_>>().join("\n")
     }
 
-    /// The schema of one planned call, with `more` properties. A small model is held to each tool's own arguments, which costs it nothing and
-    /// leaves no room for mistakes; a larger one is only told, so that one bad call does not make a whole plan invalid.
+    /// The schema of one planned call, with `more` properties. For a small model it contains each tool's own arguments, which prevents
+    /// mistakes at no cost; for a larger one the arguments are only described, so that one bad call does not make a whole plan invalid.
     pub fn call_schema(&self, profile: &ModelProfile, name_field: &str, arguments_field: &str, more: &Map<String, Value>) -> Value {
         let object = |name: Value, arguments: Value| {
             let mut properties = more.clone();
@@ -247,7 +255,7 @@ impl Toolbox {
             required.sort();
             json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
         };
-        // Whoever fills a schema without understanding it takes the first alternative, which must be one that only looks something up.
+        // A generator that fills a schema blindly takes the first alternative, which must be a lookup.
         let mut tools: Vec<&Tool> = self.tools.iter().collect();
         tools.sort_by_key(|tool| (tool.name == REGISTRY, !tool.is_look_up(), !tool.read_only));
         let each: Vec<Value> = tools.into_iter().map(|tool| object(json!({ "const": tool.name }), tool.schema_within())).collect();
@@ -260,10 +268,10 @@ impl Toolbox {
     }
 }
 
-/// What arguments are called that take a question.
+/// Names of arguments that take a question.
 const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input", "topic", "prompt"];
 
-/// What a server says of a tool is read this far.
+/// Maximum length of a server's description in a prompt.
 const DESCRIPTION_CHARS_MAX: usize = 400;
 const SHORT_DESCRIPTION_CHARS_MAX: usize = 100;
 const NAME_CHARS_MAX: usize = 80;
@@ -279,14 +287,14 @@ impl Tool {
         self.required().any(|required| required == name)
     }
 
-    /// What is required first, then by name: the order of a JSON object depends on how serde_json was built, and a prompt may not.
+    /// Required ones first, then by name: the order of a JSON object depends on serde_json's features, and a prompt must not.
     fn properties(&self) -> Vec<(&String, &Value)> {
         let mut all: Vec<(&String, &Value)> = self.schema.get("properties").and_then(Value::as_object).into_iter().flatten().collect();
         all.sort_by_key(|(name, _)| (!self.requires(name), *name));
         all
     }
 
-    /// The argument that takes the question, if all others may be left out.
+    /// The argument that takes the question, if all others are optional.
     pub fn text_argument(&self) -> Option<&str> {
         let is_text = |schema: &Value| kinds(schema).contains(&"string") && schema.get("enum").is_none();
         let texts: Vec<&str> = self.properties().into_iter().filter(|(_, schema)| is_text(schema)).map(|(name, _)| name.as_str()).collect();
@@ -298,13 +306,13 @@ impl Tool {
         }
     }
 
-    /// It changes nothing and takes a question in plain words.
+    /// Read-only, and takes a question in plain words.
     pub fn is_look_up(&self) -> bool {
         const ASKED: [&str; 4] = ["query", "q", "question", "search"];
         self.read_only && !self.destructive && self.text_argument().is_some_and(|name| ASKED.contains(&name))
     }
 
-    /// Its name and what it does, for a model that only has to know that it exists.
+    /// Its name and description, for a model that only has to know that it exists.
     pub fn one_line(&self) -> String {
         format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
     }
@@ -321,7 +329,7 @@ impl Tool {
                 };
                 let chars_max = if is_short { SHORT_ARGUMENT_CHARS_MAX } else { ARGUMENT_CHARS_MAX };
                 let about = schema.get("description").and_then(Value::as_str).map(|words| format!(" ({})", one_line(words, chars_max)));
-                // A small model reads slowly: it is told of what it must fill in.
+                // A small model reads slowly, so only required arguments are described.
                 let about = about.filter(|_| !is_short || self.requires(name)).unwrap_or_default();
                 format!("{}{optional}: {}{about}", one_line(name, 60), if kind.is_empty() { "any" } else { &kind })
             })
@@ -331,7 +339,7 @@ impl Tool {
         format!("- {}({}) [{label}]: {}", self.name, arguments.join(", "), one_line(&self.description, chars_max))
     }
 
-    /// Its schema as a part of another one; a schema that refers into itself cannot be moved, and is left to the check.
+    /// Its schema as part of another one; a schema with internal references cannot be embedded, and is only checked afterwards.
     fn schema_within(&self) -> Value {
         if !self.schema.is_object() || self.schema.to_string().contains("\"$ref\"") {
             return json!({ "type": "object" });
@@ -373,7 +381,7 @@ fn fits(value: &Value, schema: &Value) -> Result<(), String> {
     }
 }
 
-/// The types a schema names, of itself and of its alternatives; empty if it does not say.
+/// The types a schema names, of itself and of its alternatives; empty if it names none.
 fn kinds(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],

@@ -1,27 +1,28 @@
-//! How a plan says "what that task found": `{{1}}` in an argument, or `{{1.data.items.0.id}}` for a part of it.
+//! References in a plan to the result of another task: `{{1}}` in an argument, or `{{1.data.items.0.id}}` for a part of it.
 //!
-//! Written by a model, read only in a plan, and only into places of the same plan: it becomes a hole beside the arguments, so what a tool
-//! replied is never read for references. A number that no task has is the plan's mistake, and its reader's to say.
+//! References are read only in plans written by a model, and become holes beside the arguments, so text in a tool's reply is never parsed
+//! for them. A number that no task has is an error of the plan, which the caller reports.
 
 use std::ops::Range;
 
 use graph::Hole;
 use serde_json::Value;
 
+/// A reference in an argument to the result of another task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// Where in the arguments: a JSON pointer.
+    /// Position in the arguments: a JSON pointer.
     pub at: String,
-    /// The bytes there that it takes; `None` is the whole value.
+    /// The byte range it replaces; `None` is the whole value.
     pub within: Option<Range<usize>>,
-    /// The number of the task it speaks of, as the plan numbers them.
+    /// The number of the task it refers to.
     pub task: usize,
     /// A JSON pointer into that task's reply, an `evidence::Found`.
     pub part: String,
 }
 
 impl Reference {
-    /// The hole in a tool's call, where `from` is the index of its task's request.
+    /// The hole in a tool call, where `from` is the index of the task's request.
     pub fn hole(&self, from: usize) -> Hole {
         Hole { at: format!("/arguments{}", self.at), within: self.within.clone(), from, part: self.part.clone() }
     }
@@ -32,6 +33,7 @@ impl Reference {
     }
 }
 
+/// All references in arguments.
 pub fn references(arguments: &Value) -> Vec<Reference> {
     let mut found = Vec::new();
     collect(arguments, &mut String::new(), &mut found, 0);

@@ -37,7 +37,7 @@ fn s3_arguments_are_held_to_the_schema() {
     check("docs.search", good.clone(), Ok(good));
     check("docs.search", json!({ "query": "x", "size": null, "tags": null }), Ok(json!({ "query": "x", "tags": null })));
     check("docs.search", json!({ "query": "x", "size": 3.0 }), Ok(json!({ "query": "x", "size": 3.0 })));
-    // What another task will say has no type yet, unless it is put into words.
+    // The result of another task has no known type, unless it is part of a text.
     check("docs.search", json!({ "query": "x", "size": "{{1.data.n}}" }), Ok(json!({ "query": "x", "size": "{{1.data.n}}" })));
     check("docs.search", json!({ "query": "x", "size": "n: {{1}}" }), Err("\"size\" must be of type integer, not a string"));
     check("docs.search", json!({}), Err("docs.search needs the argument \"query\""));
@@ -57,7 +57,7 @@ fn s4_the_fallback_only_reads_and_needs_only_a_text() {
     assert_eq!(toolbox().fallback("why?"), Some(ToolCall { tool: "docs.search".into(), arguments: json!({ "query": "why?" }) }));
     assert_eq!(toolbox().enabled(&["mail".into(), "files".into()]).fallback("why?"), None);
     assert_eq!(Toolbox::default().fallback("why?"), None);
-    // A sum or a path is a text too, but no place for a question.
+    // An expression or a path is a text too, but does not take a question.
     let text = |tool: &str, name: &str| Tool {
         name: tool.into(),
         schema: json!({ "type": "object", "required": [name], "properties": { name: { "type": "string" } } }),

@@ -1,7 +1,7 @@
-//! Passages for questions that need several: the paragraphs of all questions are pooled into one corpus.
+//! Passage retrieval for multi-hop questions: the paragraphs of all questions form one corpus.
 //!
-//! Read are the JSON of HotpotQA (also as columns, and 2WikiMultihopQA, which has the same shape) and of MuSiQue, as one array or
-//! one object a line, and folders as BEIR has them (`corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`).
+//! Formats: the JSON of HotpotQA (also as columns, and 2WikiMultihopQA, which has the same form) and of MuSiQue, as one array or one object
+//! per line, and BEIR folders (`corpus.jsonl`, `queries.jsonl`, `qrels/test.tsv`).
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -13,10 +13,10 @@ use super::{Measured, measure};
 use crate::vectors::State;
 use crate::{Corpus, Model, Passage};
 
-/// Vectors are waited for, since their worth is what is measured.
+/// Time to wait for vectors, since their quality is measured.
 const VECTORS_MAX: Duration = Duration::from_secs(3600);
 
-/// `home` keeps the index and its vectors; with the same data again, only the questions take time.
+/// `home` keeps the index and its vectors; with the same data only the questions take time.
 pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String)) -> Result<Measured, String> {
     let set = if data.is_dir() { beir(data)? } else { questions(data)? };
     let corpus = Corpus::open(home, model).map_err(|error| error.to_string())?;
@@ -26,7 +26,7 @@ pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String
         let passage = Passage { title: title.clone(), text: text.clone(), ..Default::default() };
         change.replace(&number.to_string(), None, vec![passage]).map_err(|error| error.to_string())?;
     }
-    // A smaller set than the last leaves something behind.
+    // Removes rows of an earlier, larger set.
     for number in set.passages.len()..corpus.passages() {
         change.remove(&number.to_string());
     }
@@ -49,7 +49,7 @@ pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String
     })
 }
 
-/// Until the vectors are there, saying how far they are.
+/// Waits for the vectors and reports progress.
 pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) -> crate::Progress) -> Result<crate::Progress, String> {
     let began = Instant::now();
     loop {
@@ -69,7 +69,7 @@ pub struct Exam {
     pub questions: Vec<(String, String)>,
 }
 
-/// The questions of such a set that have an answer in it.
+/// The questions of a set that have an answer in it.
 pub fn exam(data: &Path) -> Result<Exam, String> {
     let set = questions(data)?;
     let asked = set.questions.into_iter().map(|(question, _)| question);
@@ -85,7 +85,7 @@ struct Set {
     passages: Vec<(String, String)>,
     numbers: HashMap<(String, String), usize>,
     questions: Vec<(String, HashSet<usize>)>,
-    /// One for each question.
+    /// One per question.
     answers: Vec<Option<String>>,
     absent: usize,
 }

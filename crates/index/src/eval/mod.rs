@@ -1,4 +1,4 @@
-//! How well things are found, measured on public sets: `docs` asks for passages, `tools` for tools.
+//! Retrieval quality on public data sets: `docs` measures passages, `tools` measures tools.
 
 mod docs;
 mod tools;
@@ -12,35 +12,35 @@ use serde::Serialize;
 pub use docs::{Exam, docs, exam};
 pub use tools::tools;
 
-/// One set, measured.
+/// Result of one data set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Measured {
-    /// Share of what should be found that is among the first five, mean over the questions.
+    /// Share of relevant items among the first five, mean over the questions.
     pub recall_at_5: f64,
     pub recall_at_10: f64,
     pub recall_at_20: f64,
-    /// Share of the questions for which everything that should be found is among the first ten.
+    /// Share of questions with all relevant items among the first ten.
     pub complete_at_10: f64,
     pub queries: usize,
     pub ms_per_query: f64,
     pub ms_per_query_median: f64,
-    /// Passages or tools that were searched.
+    /// Number of passages or tools searched.
     pub items: usize,
     pub index_seconds: f64,
-    /// Whether vectors took part, for all of the items.
+    /// Whether vectors of all items were used.
     pub vectors: bool,
     pub vectors_per_second: Option<f32>,
-    /// Of tools: the share among those that a planner is shown.
+    /// For tools: the share among those shown to a planner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recall_shown: Option<f64>,
-    /// Of tools: the same after the tool-search steps that a plan may have.
+    /// For tools: the same after the tool-search steps of a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recall_searched: Option<f64>,
-    /// What should be found but is not in the set at all; left out of every share.
+    /// Relevant items that are not in the set; excluded from every share.
     pub absent: usize,
 }
 
-/// Asks, and compares what is found with what should be. Questions for which nothing should be found are left out.
+/// Compares results with the relevant items. Questions without any are skipped.
 fn measure<T: Eq + Hash>(questions: &[(String, HashSet<T>)], mut find: impl FnMut(&str) -> Result<Vec<T>, String>) -> Result<Measured, String> {
     let mut measured = Measured::default();
     let mut times: Vec<Duration> = Vec::new();

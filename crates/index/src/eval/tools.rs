@@ -1,6 +1,7 @@
-//! Tools for tasks: `livemcp_tools.json` (servers with their tools) and `livemcp_tasks.json` (tasks with the tools an expert used).
+//! Tool retrieval for tasks: `livemcp_tools.json` (servers with their tools) and `livemcp_tasks.json` (tasks with the tools an expert
+//! used).
 //!
-//! A tool is right if it has the name; several servers may have one of that name.
+//! A tool counts as correct by its name; several servers may have one of that name.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -12,7 +13,7 @@ use super::{Measured, docs, measure};
 use crate::vectors::State;
 use crate::{Model, Tool, Tools};
 
-/// As `flows::toolbox` has it: tools in a listing, tools that a tool-search step adds, and such steps in a plan.
+/// The values of `flows::toolbox`: tools in a listing, tools that a tool-search step adds, and such steps in a plan.
 const SHOWN: usize = 24;
 const FOUND: usize = 8;
 const SEARCHES: usize = 2;
@@ -51,7 +52,7 @@ pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(Strin
         let share = |found: &HashSet<String>| found.intersection(gold).count() as f64 / gold.len() as f64;
         let mut found = names_of(question, SHOWN);
         shown += share(&found);
-        // What a planner would look for is taken from the expert's own steps, the first ones.
+        // A planner's queries are approximated by the expert's first steps.
         for step in steps.iter().take(SEARCHES) {
             found.extend(names_of(step, FOUND));
         }
@@ -95,7 +96,7 @@ fn wanted(lines: &str) -> HashSet<String> {
     numbered(lines).into_iter().collect()
 }
 
-/// One to a line, numbered.
+/// One per line, numbered.
 fn numbered(lines: &str) -> Vec<String> {
     let text = |line: &str| line.trim().trim_start_matches(|c: char| c.is_ascii_digit()).trim_start_matches('.').trim().to_owned();
     lines.lines().map(text).filter(|text| !text.is_empty()).collect()

@@ -1,7 +1,7 @@
-//! Source code: a block for each thing that is defined, with what is written above it, under the names it stands in.
+//! Source code: a block for each definition with its leading comments, under the names of enclosing definitions.
 //!
-//! Definitions are recognised by the words that begin a line, alike for all languages, so a rare language is read almost as well
-//! as a common one and nothing is parsed. What stands before the first definition is a block as well.
+//! Definitions are recognised by the first words of a line, the same way for all languages, so nothing is parsed and rare languages work
+//! almost as well as common ones. Text before the first definition is a block as well.
 
 use super::{Block, Document, Outline};
 use crate::passage::Location;
@@ -12,7 +12,7 @@ pub(super) const ENDINGS: [&str; 50] = [
     "svelte", "swift", "ts", "tsx", "vb", "vue", "zig", "zsh",
 ];
 
-/// Words that may stand before a definition.
+/// Words that may precede a definition.
 const BEFORE: [&str; 22] = [
     "pub",
     "pub(crate)",
@@ -37,7 +37,7 @@ const BEFORE: [&str; 22] = [
     "local",
     "open",
 ];
-/// Words that begin one; its name follows.
+/// Words that begin a definition; its name follows.
 const DEFINES: [&str; 25] = [
     "fn",
     "def",
@@ -81,7 +81,7 @@ pub(super) fn read(text: &str) -> Document {
             && line.trim().is_empty()
             && lines.get(at + 1).is_some_and(|next| !next.trim().is_empty() && indent(next) == 0 && !closes(next))
         {
-            // Back at the margin after a blank line: no longer in what came before.
+            // Unindented after a blank line: outside the previous definition.
             push(&mut document, &outline, &lines, start, at);
             start = at;
             outline = Outline::default();
@@ -104,7 +104,7 @@ fn push(document: &mut Document, outline: &Outline, lines: &[&str], start: usize
     document.push(Block { headings: outline.path(), text, place: Some(Location::Lines(first as u32 + 1, last as u32)), links: Vec::new() });
 }
 
-/// The comments, attributes and decorators directly above a definition are its own.
+/// Comments, attributes and decorators directly above a definition belong to it.
 fn above(lines: &[&str], at: usize) -> usize {
     let mut first = at;
     while first > 0 {
@@ -124,7 +124,7 @@ fn defined(line: &str) -> Option<String> {
     if !DEFINES.contains(&word) && !word.starts_with("impl<") {
         return None;
     }
-    // `impl<T> Trait for Type` and `func (r *T) name` have something before the name.
+    // In `impl<T> Trait for Type` and `func (r *T) name` something precedes the name.
     let rest = line[line.find(word)? + word.len()..].trim_start();
     let rest = if word.starts_with("impl") {
         let head = rest.split(['{', ';']).next().unwrap_or(rest);

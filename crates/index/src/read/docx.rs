@@ -1,4 +1,4 @@
-//! DOCX: a zip with XML in it. Paragraphs under the headings their styles say they are; table rows as lines of cells.
+//! DOCX: a zip file with XML. Paragraphs under the headings given by their styles; table rows as lines of cells.
 
 use std::io::{Cursor, Read};
 
@@ -17,7 +17,7 @@ pub(super) fn read(bytes: &[u8], limits: ReadLimits) -> Result<Document, Skipped
         return Err(Skipped::Broken(format!("more than {MEMBERS_MAX} members")));
     }
     let mut member = archive.by_name("word/document.xml").map_err(|error| Skipped::Broken(format!("word/document.xml: {error}")))?;
-    // The size in its header may be false, so the bytes are counted.
+    // The size in its header may be wrong, so bytes are counted.
     let mut xml = Vec::new();
     member.by_ref().take(limits.bytes_max + 1).read_to_end(&mut xml).map_err(|error| Skipped::Broken(error.to_string()))?;
     if xml.len() as u64 > limits.bytes_max {
@@ -102,7 +102,7 @@ fn push(document: &mut Document, outline: &Outline, text: String, number: u32) {
 #[derive(Default)]
 struct Paragraph {
     text: String,
-    /// Of its heading, if its style says it is one.
+    /// Its heading level, if its style is a heading.
     level: Option<u32>,
 }
 

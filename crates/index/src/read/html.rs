@@ -1,17 +1,17 @@
-//! HTML: what a reader sees, under its headings, with the lines of the source.
+//! HTML: visible text under its headings, with the lines of the source.
 //!
-//! Tags are read one after the other and no tree is built, so that lines are known and no page is too broken or too deep. What is
-//! not for reading (scripts, styles, navigation, forms) is left out.
+//! Tags are read sequentially without building a tree, so that lines are known and broken or deep pages work. Scripts, styles, navigation
+//! and forms are left out.
 
 use super::{Block, Document, Lines, Outline};
 use crate::passage::Location;
 
-/// Neither their text nor what is in them is read.
+/// Elements whose content is skipped.
 const UNREAD: [&str; 14] =
     ["script", "style", "noscript", "template", "svg", "math", "nav", "footer", "form", "button", "select", "iframe", "object", "canvas"];
-/// In these even a `<` is text.
+/// In these a `<` is text.
 const RAW: [&str; 4] = ["script", "style", "textarea", "title"];
-/// What stays within a line.
+/// Inline elements.
 const INLINE: [&str; 30] = [
     "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "del", "dfn", "em", "font", "i", "img", "ins", "kbd", "label", "mark", "q", "s", "samp",
     "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var",
@@ -28,7 +28,7 @@ pub(super) fn read(html: &str) -> Document {
         is_kept: false,
     };
     let mut at = 0;
-    // Which unread element we are in, and how deep in elements of the same name.
+    // The current skipped element, and the nesting depth of elements of the same name.
     let mut unread: Option<(String, usize)> = None;
     while at < html.len() {
         let Some(open) = html[at..].find('<').map(|open| at + open) else {
@@ -82,11 +82,11 @@ struct Reader<'a> {
     outline: Outline,
     block: Option<Open>,
     links: Vec<String>,
-    /// In `pre`, where spaces and ends of lines mean something.
+    /// In `pre`, where white space is significant.
     is_kept: bool,
 }
 
-/// A block that is being read.
+/// The open block.
 struct Open {
     text: String,
     start: usize,
@@ -126,7 +126,7 @@ impl Reader<'_> {
                     block.text.push('\n');
                 }
             }
-            // Cells of one row belong together.
+            // Cells of one row are joined.
             ("td" | "th", is_end) => {
                 if let Some(block) = self.block.as_mut().filter(|_| is_end) {
                     block.text.push_str(" | ");
@@ -172,7 +172,7 @@ struct Tag<'a> {
 }
 
 impl<'a> Tag<'a> {
-    /// From its `<`; nothing if this is no tag.
+    /// Parses a tag at its `<`; `None` if this is not a tag.
     fn read(html: &'a str) -> Option<Self> {
         let is_end = html[1..].starts_with('/');
         let name_start = if is_end { 2 } else { 1 };
@@ -222,7 +222,7 @@ fn find_ignoring_case(text: &str, what: &str) -> Option<usize> {
     text.as_bytes().windows(what.len()).position(|window| window.eq_ignore_ascii_case(what.as_bytes()))
 }
 
-/// Spaces as a page shows them; ends of lines only where `br` made them stay single.
+/// White space collapsed as a page shows it; single line breaks only from `br`.
 fn squeezed(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

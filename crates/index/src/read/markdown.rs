@@ -1,4 +1,4 @@
-//! Markdown: blocks as they are written, under their headings, with the links in them.
+//! Markdown: blocks as written, under their headings, with their links.
 
 use pulldown_cmark::{Event, HeadingLevel, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 

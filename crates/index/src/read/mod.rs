@@ -1,7 +1,7 @@
-//! Files become documents: blocks of text that know their headings and where they stand. One file here for each format.
+//! Reads files into documents: blocks of text with headings and locations. One file here per format.
 //!
-//! Whatever is in a file, reading it ends with a document or with the reason there is none; a reader that panics is such a reason. What a
-//! document can hold is bounded. How much memory, stack and time a PDF or DOCX takes to read is not bounded here: see `reader.rs`.
+//! Reading any file ends with a document or with a reason; a panic of a parser is such a reason. The size of a document is bounded. Memory,
+//! stack and time of parsing a PDF or DOCX are not bounded here: see `reader.rs`.
 
 mod code;
 #[cfg(feature = "documents")]
@@ -23,15 +23,15 @@ use crate::passage::Location;
 pub(crate) use outline::HeadingPath;
 use outline::{Outline, cut_heading};
 
-/// Blocks of one document. Further ones are left out, as passages beyond `file_passages_max` are.
+/// Blocks of one document. Further ones are dropped, like passages beyond `file_passages_max`.
 const BLOCKS_MAX: usize = 250_000;
 /// A longer link is not followed.
 const LINK_BYTES_MAX: usize = 2_000;
-/// Text files up to this size are read in the caller's process even where a reader process is used: their parsers take linear memory, and
-/// even quadratic time would be short.
+/// Text files up to this size are parsed in the caller's process even with a reader process: their parsers need linear memory, and even
+/// quadratic time would be short.
 const IN_PROCESS_BYTES_MAX: usize = 64 << 10;
 
-/// What a document is cut from.
+/// A parsed document.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     pub(crate) title: String,
@@ -40,7 +40,7 @@ pub struct Document {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Block {
-    /// In code, the symbols it stands in.
+    /// In code, the enclosing symbols.
     pub(crate) headings: HeadingPath,
     pub(crate) text: String,
     pub(crate) place: Option<Location>,
@@ -59,7 +59,7 @@ impl Document {
         &self.title
     }
 
-    /// The text of each block and where it stands, in order.
+    /// Text and location of each block, in order.
     pub fn texts(&self) -> impl Iterator<Item = (&str, Option<Location>)> {
         self.blocks.iter().map(|block| (block.text.as_str(), block.place))
     }
@@ -85,10 +85,10 @@ pub enum Skipped {
     TooMuchMemory { mib_max: u64 },
     #[error("reading it crashed the reader ({0}); it is skipped until it changes")]
     Crashed(String),
-    /// Not the file's fault: it is tried again.
+    /// Not caused by the file: it is tried again.
     #[error("the document reader does not work: {0}")]
     NoReader(String),
-    /// Not the file's fault either.
+    /// Not caused by the file either.
     #[error("this binary was built without PDF and DOCX; build it with the feature `documents`")]
     NotBuilt,
     #[error("its name is not Unicode")]
@@ -100,7 +100,7 @@ pub enum Skipped {
 /// Limits on reading one file.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadLimits {
-    /// Of a file, and of what comes out of it when it is unpacked.
+    /// Limit of a file, and of its unpacked content.
     pub bytes_max: u64,
     pub time_max: Duration,
 }
@@ -115,7 +115,7 @@ enum Kind {
     Text,
 }
 
-/// By the ending; what has none we know is text if it looks like it.
+/// By the extension; an unknown one is text if it looks like it.
 fn kind(path: &Path) -> Kind {
     let ending = path.extension().map(|ending| ending.to_string_lossy().to_lowercase()).unwrap_or_default();
     match ending.as_str() {
@@ -128,7 +128,7 @@ fn kind(path: &Path) -> Kind {
     }
 }
 
-/// Whether a file is plain text, and small enough to be read in the caller's process.
+/// Whether a file is plain text, and small enough to be parsed in the caller's process.
 pub fn is_small_text(path: &Path, bytes: usize) -> bool {
     bytes <= IN_PROCESS_BYTES_MAX && !matches!(kind(path), Kind::Pdf | Kind::Docx)
 }
@@ -169,7 +169,7 @@ pub fn read_document(path: &Path, bytes: &[u8], limits: ReadLimits) -> Result<Do
     Ok(document)
 }
 
-/// UTF-8, or UTF-16 with its mark; anything else is not text to us.
+/// UTF-8, or UTF-16 with a byte order mark; anything else is not text.
 fn text_of(bytes: &[u8]) -> Result<String, Skipped> {
     let wide = |bytes: &[u8], unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes.chunks_exact(2).map(|pair| unit([pair[0], pair[1]])).collect();
@@ -186,7 +186,7 @@ fn text_of(bytes: &[u8]) -> Result<String, Skipped> {
     }
 }
 
-/// Minified code and data in one line find their way into every question and answer none.
+/// Minified code and single-line data match every question and answer none.
 fn generated_is_skipped(text: String) -> Result<String, Skipped> {
     const LINE_BYTES_MEAN_MAX: usize = 1000;
     const BYTES_MIN: usize = 20_000;
@@ -194,7 +194,7 @@ fn generated_is_skipped(text: String) -> Result<String, Skipped> {
     if text.len() > BYTES_MIN && text.len() / lines > LINE_BYTES_MEAN_MAX { Err(Skipped::Generated) } else { Ok(text) }
 }
 
-/// Which line a byte is on, counted from one.
+/// Maps bytes to lines, counted from one.
 struct Lines(Vec<usize>);
 
 impl Lines {

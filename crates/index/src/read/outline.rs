@@ -8,7 +8,7 @@ pub(crate) type HeadingPath = Arc<[String]>;
 pub(super) const DEPTH_MAX: usize = 12;
 pub(super) const HEADING_BYTES_MAX: usize = 300;
 
-/// The path of headings at the place that is being read.
+/// The headings at the current position.
 #[derive(Default)]
 pub(super) struct Outline {
     open: Vec<(u32, String)>,

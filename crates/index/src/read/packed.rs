@@ -1,4 +1,4 @@
-//! A document as bytes, for the pipe between a reader process and its parent. Heading paths are written once, not once a block.
+//! A document as bytes, for the pipe between a reader process and its parent. Heading paths are written once, not once per block.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::passage::Location;
 struct Packed {
     title: String,
     paths: Vec<Vec<String>>,
-    /// The number of its path, text, place, links.
+    /// The index of its path, text, location, links.
     blocks: Vec<(usize, String, Option<Location>, Vec<String>)>,
 }
 

@@ -1,6 +1,6 @@
 //! PDF: the text of each page.
 //!
-//! The parser recurses as deep as a file nests and unpacks whatever a file holds, so it is only safe behind the limits of a `Reader`.
+//! The parser recurses as deep as a file nests and unpacks everything in it, so it is only safe behind the limits of a `Reader`.
 
 use super::{Block, Document, ReadLimits, Skipped};
 use crate::passage::Location;

@@ -1,4 +1,4 @@
-//! The network of a binary that was built without vectors: there is none, so nothing is pulled for it.
+//! The network of a binary built without vectors: there is none, so nothing is downloaded for it.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use super::sources::Sources;
 
-/// As wide as that of `net.rs`: the file of vectors stays as it is.
+/// The width of `net.rs`, so that the file of vectors stays valid.
 pub(crate) const WIDTH: usize = 384;
 
-/// Never made.
+/// Never constructed.
 #[allow(dead_code, reason = "it is only named")]
 pub(crate) struct Net(Infallible);
 

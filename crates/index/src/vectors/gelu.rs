@@ -1,7 +1,7 @@
-//! The activation, computed many numbers at once.
+//! The activation function, vectorized.
 //!
-//! Candle takes one number at a time, with branches, and is as slow as a good part of the products around it. This is the error
-//! function by Abramowitz and Stegun (7.1.26), right to six digits, written without branches so that the compiler makes it wide.
+//! Candle computes one number at a time, with branches, and takes as long as a good part of the matrix products. This is the error function
+//! by Abramowitz and Stegun (7.1.26), exact to six digits, without branches so that the compiler vectorizes it.
 
 use candle_core::{CpuStorage, CustomOp1, Layout, Result, Shape, Tensor};
 
@@ -31,14 +31,14 @@ fn one(x: f32) -> f32 {
     let t = 1.0 / (1.0 + 0.327_591_1 * y);
     let series = t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152 + t * 1.061_405_4))));
     let tail = series * exp_of_minus(y * y);
-    // The tail is what is missing of one on the side of the sign.
+    // The tail is the distance to one on the side of the sign.
     0.5 * (x + x.abs() * (1.0 - tail))
 }
 
-/// e to the power of minus `y`, which is not negative: a power of two by its bits, the rest by a series.
+/// e to the power of minus `y`, with `y >= 0`: a power of two by its bits, the rest by a series.
 #[inline(always)]
 fn exp_of_minus(y: f32) -> f32 {
-    /// Adding it leaves no room for a fraction, so the sum is rounded and its low bits are the whole number.
+    /// Adding it removes the fraction, so the sum is rounded and its low bits are the integer.
     const ROUNDER: f32 = 12_582_912.0;
     let z = (-y * std::f32::consts::LOG2_E).max(-126.0);
     let rounded = z + ROUNDER;

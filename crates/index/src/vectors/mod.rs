@@ -1,8 +1,8 @@
-//! Vectors: like meaning lies close together. Filled in behind full text by a thread of its own; nothing waits for them.
+//! Vectors: texts of similar meaning are close to each other. Computed in the background by a separate thread; nothing waits for them.
 //!
 //! ```text
-//!   Pulling ──> Loading ──> Filling ──> Ready          Off: nobody wants vectors
-//!      └───────────┴───────────┴──────> Failed         full text and links answer alone
+//!   Pulling ──> Loading ──> Filling ──> Ready          Off: vectors are disabled
+//!      └───────────┴───────────┴──────> Failed         full text and links are used alone
 //! ```
 
 #[cfg(not(feature = "vectors"))]
@@ -30,12 +30,12 @@ use net::Net;
 pub use sources::{LICENSE, Npm, Sources};
 pub(crate) use vector_cache::{Key, VectorCache, key};
 
-/// Tokens computed at once: enough to keep the products large, few enough to stop soon and to say how far it is.
+/// Tokens per batch: enough for large matrix products, few enough to stop soon and to report progress.
 const BATCH_TOKENS_MAX: usize = 1024;
-/// Texts fetched at once.
+/// Texts read at once.
 const WINDOW_ROWS: usize = 128;
 
-/// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are read once, when something first needs them.
+/// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are loaded once, when first needed.
 #[derive(Clone)]
 pub struct Model(Option<Arc<Inner>>);
 
@@ -48,9 +48,9 @@ struct Inner {
 
 struct Ready {
     net: Net,
-    /// Somebody waits for a question, and it is short: two cores.
+    /// Two cores for a question, which is short and urgent.
     asking: rayon::ThreadPool,
-    /// Nobody waits for these, so they leave the other cores to whoever does.
+    /// Background work, which leaves the other cores to questions.
     filling: rayon::ThreadPool,
 }
 
@@ -60,7 +60,7 @@ impl Model {
         Model(None)
     }
 
-    /// The weights in this folder, pulled from the sources if they are not there.
+    /// The weights in this folder, downloaded from the sources if missing.
     pub fn in_folder(folder: &Path, sources: Sources) -> Self {
         Model(Some(Arc::new(Inner { folder: folder.into(), sources, net: OnceLock::new(), loading: Mutex::new(()) })))
     }
@@ -74,19 +74,19 @@ impl Model {
         self.ready().is_some()
     }
 
-    /// Whether the weights are here, so that nothing need be fetched.
+    /// Whether the weights are present, so that nothing is downloaded.
     pub fn is_here(&self) -> bool {
         self.0.as_ref().is_some_and(|inner| weights::are_there(&inner.folder))
     }
 
-    /// Pulls and loads, on the caller's time. Fillers do this by themselves.
+    /// Downloads and loads, blocking the caller. The background thread does this by itself.
     pub fn load(&self) -> Result<(), String> {
         let inner = self.0.as_ref().ok_or("no vectors are wanted")?;
         inner.load(&AtomicBool::new(false), &|_| ())
     }
 
-    /// Fetches nothing: there is a vector if the weights are here. The first question waits until they are read, a fraction of a second, so
-    /// that a process that asks only once is answered like any other.
+    /// Downloads nothing: there is a vector if the weights are present. The first question waits a fraction of a second for them to load,
+    /// so that a process with a single question gets the same result.
     pub(crate) fn ask(&self, text: &str) -> Option<Vec<f32>> {
         self.ask_beside(text, || ()).1
     }
@@ -136,7 +136,7 @@ impl Inner {
     }
 }
 
-/// Where the vectors are.
+/// State of the vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
     Off,
@@ -154,20 +154,20 @@ pub struct Progress {
     /// Passages with a vector, of all there are.
     pub done: usize,
     pub total: usize,
-    /// How fast they were filled in, over this process's work.
+    /// Throughput of this process.
     pub per_second: Option<f32>,
 }
 
-/// Texts that want vectors. Rows stay what they are for as long as one of these lives.
+/// Texts that need vectors. Rows are stable for the lifetime of the value.
 pub(crate) trait Corpus: Send + Sync {
     fn total(&self) -> usize;
-    /// Those that have none yet.
+    /// Rows without a vector.
     fn missing(&self) -> Vec<(u32, Key)>;
     fn text(&self, row: u32) -> Option<String>;
     fn filled(&self, row: u32, slot: u32);
 }
 
-/// The thread that fills in. Stops within one batch when dropped; what was done is on disk.
+/// The background thread. Stops within one batch when dropped; finished vectors are on disk.
 pub(crate) struct Filler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -205,7 +205,7 @@ impl Filler {
         Filler { shared, thread }
     }
 
-    /// This corpus from now on, in place of the one before.
+    /// Replaces the current corpus.
     pub(crate) fn fill(&self, corpus: Arc<dyn Corpus>) {
         let mut desk = self.shared.desk();
         let total = corpus.total();
@@ -222,7 +222,7 @@ impl Filler {
         self.shared.desk().progress.clone()
     }
 
-    /// Until there is nothing to do, or this long.
+    /// Blocks until there is nothing to do, or until the limit.
     pub(crate) fn wait(&self, limit: Duration) -> Progress {
         let began = Instant::now();
         let mut desk = self.shared.desk();
@@ -240,7 +240,7 @@ impl Filler {
 impl Drop for Filler {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // Under the desk's lock, or a thread about to sleep would miss it.
+        // Under the lock, otherwise a thread about to wait would miss it.
         drop(self.shared.desk());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take()
@@ -295,7 +295,7 @@ impl Shared {
         for window in missing.chunks(WINDOW_ROWS) {
             let mut texts = Vec::with_capacity(window.len());
             for (row, key) in window {
-                // What left the index meanwhile needs none.
+                // A row deleted meanwhile needs none.
                 if let Some(text) = corpus.text(*row) {
                     texts.push((*row, *key, ready.net.tokens(&text)?));
                 }
@@ -331,7 +331,7 @@ impl Shared {
     }
 }
 
-/// How many of these texts are computed at once.
+/// Number of these texts in the next batch.
 fn batch_of(texts: &[(u32, Key, Vec<u32>)]) -> usize {
     let mut tokens = 0;
     let fits = texts.iter().take_while(|(_, _, text)| {

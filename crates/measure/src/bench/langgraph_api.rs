@@ -1,4 +1,5 @@
-//! LangGraph's server API, ours and that of `langgraph dev`: how long `/threads/{id}/runs/wait` takes, and the first event of `/runs/stream`.
+//! LangGraph's server API, ours and that of `langgraph dev`: the time of `/threads/{id}/runs/wait`, and of the first event of
+//! `/runs/stream`.
 
 use std::net::TcpListener;
 use std::path::Path;
@@ -19,7 +20,7 @@ const GRAPH: &str = include_str!("langgraph/api.py");
 const CONFIG: &str = r#"{"dependencies": ["."], "graphs": {"graph": "./api.py:graph"}}"#;
 const START_MAX: Duration = Duration::from_secs(120);
 const CALL_MAX: Duration = Duration::from_secs(60);
-/// Calls of one kind in a round, at most.
+/// Maximum number of calls of one kind in a round.
 const CALLS_MAX: usize = 2_000;
 
 /// Microseconds of each call, by row.
@@ -29,7 +30,7 @@ pub(super) struct Times {
     first_event: Vec<u64>,
 }
 
-/// `langgraph dev` in a process of its own.
+/// `langgraph dev` in a separate process.
 pub(super) fn theirs(folder: &Path) -> Result<Running> {
     let python = peer::environment("bench-langgraph-dev", &PINNED)?;
     let home = folder.join("langgraph-dev");
@@ -62,7 +63,7 @@ async fn is_there(port: u16) -> bool {
     }
 }
 
-/// Calls one server for so long, one call after the other.
+/// Calls one server for this long, one call after the other.
 pub(super) fn measure(port: u16, load: Duration, times: &mut Times) -> Result<()> {
     wiring::block_on(async {
         let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
@@ -74,7 +75,7 @@ pub(super) fn measure(port: u16, load: Duration, times: &mut Times) -> Result<()
         let path = format!("/threads/{thread}/runs/wait");
         let until = Instant::now() + load;
         let mut calls = 0;
-        // At least a few, however slow it is; the first one warms up.
+        // At least a few, however slow it is; the first one is a warm-up.
         while (Instant::now() < until || calls < 3) && calls < CALLS_MAX {
             let begun = Instant::now();
             let (status, answer) = exchange(&mut line, "POST", &path, body).await?;
@@ -104,7 +105,7 @@ fn micros(begun: Instant) -> u64 {
     u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
-/// From the request to the first event of its stream, over a line of its own that is closed then.
+/// Time from the request to the first event of its stream, over its own connection.
 async fn first_event(port: u16, body: &str) -> Result<u64> {
     let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
     line.set_nodelay(true)?;

@@ -1,4 +1,4 @@
-//! What the machine and the driver cost by themselves: everything as always, but the store forgets when the process ends.
+//! Cost of the state machine and the driver alone: everything is real, but the store is in memory.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use service::wiring;
 use super::flow::{self, FAN};
 use super::ground::{Found, Ground, in_memory, replay, us_since, whole};
 
-/// Steps that ask for nothing; then the same with somebody who watches every event of them.
+/// Steps without effects; then the same with a watcher of every event.
 pub(crate) fn steps(ground: &Ground) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs, ground.sizes.steps);
     let (us, replayed) = one_after_the_other("steps", runs, &flow::left(steps), flow::events(steps, 0))?;
@@ -35,14 +35,14 @@ pub(crate) fn steps(ground: &Ground) -> Result<Found> {
     Ok(Found { numbers: vec![("step_ns", per_step(us)), ("step_watched_ns", per_step(watched_us))], replayed: Some(replayed) })
 }
 
-/// Steps that ask for one effect each, which is answered at once.
+/// Steps with one effect each, which is answered immediately.
 pub(crate) fn effects(ground: &Ground) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs.div_ceil(10), ground.sizes.steps);
     let (us, replayed) = one_after_the_other("effects", runs, &flow::left(steps), flow::events(steps, 1))?;
     Ok(Found { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
 }
 
-/// One step that asks for a hundred effects and goes on when all are there.
+/// One step with a hundred effects that continues when all are answered.
 pub(crate) fn fanout(ground: &Ground) -> Result<Found> {
     let fans = ground.sizes.fans;
     let (us, replayed) = one_after_the_other("fan", fans, &flow::left(1), flow::events(1, FAN))?;

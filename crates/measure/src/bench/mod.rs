@@ -1,7 +1,7 @@
-//! `baton bench`: measures the real engine over the real stores, beside the aims, and beside what one would use instead.
+//! `baton bench`: measures the real engine over the real stores, beside the targets, and beside alternatives.
 //!
-//! Nothing here is a shortcut: runs are started, driven, journalled and told as any others, and after each measurement one of its
-//! runs is replayed from its journal. A number without a faithful replay is not printed.
+//! Nothing here is simplified: runs are started, driven, journalled and published as usual, and after each measurement one of its runs is
+//! replayed from its journal. A number without a matching replay is not printed.
 //!
 //! ```text
 //!   ROWS ──► measure, some rounds ──► the best of each number ──► report
@@ -49,29 +49,29 @@ pub enum Bench {
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct EngineBench {
-    /// Measure a peer as well, in turns, and print both
+    /// Measure a peer as well, alternating, and print both
     #[arg(long, value_name = "PEER")]
     versus: Option<peer::Peer>,
-    /// Only these rows, with commas between them
+    /// Only these rows, separated by commas
     #[arg(long, value_delimiter = ',', value_name = "ROWS", value_parser = row_named)]
     only: Vec<&'static str>,
     #[command(flatten)]
     how: How,
 }
 
-/// How every bench measures.
+/// Options of every benchmark.
 #[derive(clap::Args)]
 pub(crate) struct How {
-    /// How often to measure; the best of each number counts
+    /// Number of rounds; the best of each number counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
-    /// Where the databases are written; it decides which disk is measured [default: the user's cache folder]
+    /// The folder of the databases; it determines which disk is measured [default: the user's cache folder]
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Print a JSON object
     #[arg(long)]
     json: bool,
-    /// Tiny sizes: shows that everything works, and measures nothing
+    /// Tiny sizes: tests that everything works, and measures nothing
     #[arg(long, hide = true)]
     quick: bool,
 }
@@ -92,7 +92,7 @@ Examples:
   baton bench engine --json --rounds 5
   baton bench engine --versus langgraph --only steps,fanout";
 
-/// One thing that is measured; it may give several numbers.
+/// One measurement; it may give several numbers.
 pub(crate) struct Row {
     name: &'static str,
     measure: fn(&Ground) -> Result<Found>,
@@ -158,7 +158,7 @@ fn row_named(name: &str) -> std::result::Result<&'static str, String> {
     known().find(|known| *known == name).ok_or_else(|| format!("there are: {}", known().collect::<Vec<_>>().join(", ")))
 }
 
-/// A measurement that went wrong.
+/// A failed measurement.
 fn wrong(words: impl std::fmt::Display) -> ServiceError {
     ServiceError::Failed(format!("the measurement is worth nothing: {words}"))
 }

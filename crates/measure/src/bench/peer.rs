@@ -1,4 +1,4 @@
-//! A peer beside us: LangGraph from PyPI in a virtual environment of its own, measured by small scripts that do the same work.
+//! LangGraph as a peer: installed from PyPI into a virtual environment, measured by small scripts that do the same work.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -30,12 +30,12 @@ impl Peer {
     }
 }
 
-/// A Python with these packages, in a virtual environment of its own. It is made unless it is there.
+/// A Python with these packages in a virtual environment, created if missing.
 pub(crate) fn environment(name: &str, packages: &[&str]) -> Result<PathBuf> {
     let cache = dirs::cache_dir().ok_or_else(|| ServiceError::Failed("this user has no cache folder for the peer's environment".into()))?;
     let folder = cache.join("baton").join(name);
     let (python, mark) = (folder.join("bin").join("python"), folder.join("installed"));
-    // Written last, so that an installation that was cut off is done again.
+    // Written last, so that an interrupted installation is repeated.
     if std::fs::read_to_string(&mark).is_ok_and(|found| found == packages.join(" ")) && python.exists() {
         return Ok(python);
     }
@@ -56,14 +56,14 @@ impl Ready {
         PINNED[0].replace("==", " ")
     }
 
-    /// Runs a script in a process of its own; it prints one JSON object whose keys are ours.
+    /// Runs a script in a separate process; it prints one JSON object with our keys.
     pub(crate) fn measure(&self, name: &str, script: &str, ground: &Ground) -> Result<Vec<(&'static str, f64)>> {
         let place = ground.place()?;
         let path = place.path().join(format!("{name}.py"));
         std::fs::write(&path, script)?;
         let mut command = Command::new(&self.python);
         command.arg(&path).args(ground.sizes.is_quick.then_some("quick")).current_dir(place.path());
-        // It would otherwise look for a server to trace to.
+        // Otherwise it would look for a trace server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         let printed = run(&mut command, "the peer's script failed")?;
         let line = printed.lines().last().unwrap_or_default();

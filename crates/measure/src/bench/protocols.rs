@@ -1,7 +1,8 @@
-//! `baton bench protocols`: how many calls of a trivial flow a server answers, by the protocol that others speak.
+//! `baton bench protocols`: calls of a trivial flow per second, by protocol.
 //!
-//! Baton's server is this program again, over SQLite with every run on the disk before it is answered; the peer is LangServe with one uvicorn worker, which keeps nothing.
-//! Both are loaded by the same client from this process, in turns, so that a busy machine is busy for both; the best of the rounds counts.
+//! Baton's server is this program again, over SQLite with every run on disk before it is answered; the peer is LangServe with one uvicorn
+//! worker, which stores nothing. The same client loads both from this process, alternating, so that other load affects both; the best round
+//! counts.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -34,7 +35,7 @@ Example:
   baton bench protocols --versus langserve,langgraph --json"
 )]
 pub struct ProtocolsBench {
-    /// Measure peers as well, in turns, and print both
+    /// Measure peers as well, alternating, and print both
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
     versus: Vec<Peer>,
     #[command(flatten)]
@@ -52,10 +53,10 @@ const PINNED: [&str; 5] = ["langserve==0.3.3", "langgraph==1.2.20", "fastapi==0.
 const SERVER: &str = include_str!("langserve/server.py");
 const CLIENTS: [usize; 3] = [1, 16, 64];
 
-/// What is called again and again, and what a right answer has in it.
+/// The repeated call, and the expected text of its answer.
 #[derive(Clone, Copy)]
 struct Call {
-    /// The row's name before the number of clients.
+    /// The row's name without the number of clients.
     name: &'static str,
     path: &'static str,
     body: &'static str,
@@ -146,7 +147,7 @@ fn keep(best: &mut BTreeMap<(&'static str, usize), Measured>, key: (&'static str
     }
 }
 
-/// A server in a process of its own; it goes with this value.
+/// A server in a separate process, killed on drop.
 pub(super) struct Running {
     pub(super) child: Child,
     pub(super) port: u16,
@@ -177,7 +178,7 @@ impl Running {
     fn of(mut command: Command) -> Result<Running> {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let lines = child.stdout.take().map(|out| BufReader::new(out).lines()).into_iter().flatten();
-        // One names its port, another its address.
+        // One prints its port, another its address.
         let port_in = |line: String| line.rsplit([' ', ':']).next().and_then(|port| port.trim().parse().ok());
         let port = lines.map_while(std::result::Result::ok).find_map(port_in);
         let mut running = Running { child, port: 0 };
@@ -188,13 +189,13 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that is gone already needs no ending.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The measured server, in its own process: one step, nothing asked.
+/// The measured server, in its own process: one step, no effects.
 pub(super) async fn serve(folder: &Path) -> Result<()> {
     let inc = |s: &mut Value, _: &Replies<'_>| {
         s["x"] = json!(s["x"].as_i64().unwrap_or_default() + 1);
@@ -210,7 +211,7 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
     let guard = Guard::new(None);
     let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;
     writeln!(anstream::stdout(), "listening {}", listener.local_addr()?.port())?;
-    // It ends when whoever started it does.
+    // It exits with its parent.
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         std::process::exit(0);
@@ -226,7 +227,7 @@ fn measure(call: Call, port: u16, clients: usize, load: Duration) -> Result<Meas
     })
 }
 
-/// Each client asks again as soon as it is answered.
+/// Each client repeats its call as soon as it is answered.
 async fn loaded(call: Call, port: u16, clients: usize, load: Duration) -> Result<Measured> {
     let begun = Instant::now();
     let until = begun + load;
@@ -261,7 +262,7 @@ async fn client(call: Call, port: u16, until: Instant) -> Result<Vec<u64>> {
     Ok(times)
 }
 
-/// Reads one response; says whether it is the right one.
+/// Reads one response; returns whether it is the expected one.
 async fn answer(line: &mut TcpStream, read: &mut Vec<u8>, expected: &[u8]) -> Result<bool> {
     read.clear();
     loop {

@@ -1,4 +1,4 @@
-//! The numbers, with what they mean and what is aimed at.
+//! The numbers, with their meaning and targets.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use service::Result;
 use terminal::{DIM, GREEN, RED, Table, paint};
 
-/// By key; a key that was not measured is not there.
+/// By key; a key that was not measured is missing.
 pub(crate) type Numbers = BTreeMap<&'static str, f64>;
 
 pub(crate) struct Number {
@@ -20,7 +20,7 @@ pub(crate) struct Number {
     pub(crate) aim: Aim,
 }
 
-/// What is aimed at, and so which of two numbers is the better one: the lower, unless it is to be at least something.
+/// The target, and so which of two numbers is better: the lower, unless it is a minimum.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Aim {
     None,
@@ -53,7 +53,7 @@ impl Aim {
     }
 }
 
-/// Every number of `bench engine`, in the order they are read. The aims are those of the design, "Fast".
+/// All numbers of `bench engine`, in output order. The targets are those of the design, "Fast".
 pub(crate) const ENGINE: [Number; 17] = [
     Number { key: "step_ns", what: "one no-op step, in memory", unit: "ns", aim: Aim::AtMost(1_000.0) },
     Number { key: "step_watched_ns", what: "… with every event delivered to a watcher", unit: "ns", aim: Aim::None },
@@ -74,7 +74,7 @@ pub(crate) const ENGINE: [Number; 17] = [
     Number { key: "step_memory_saver_ns", what: "one no-op step, with its memory checkpointer", unit: "ns", aim: Aim::None },
 ];
 
-/// Busy machines only make numbers worse, so the best of several rounds is nearest the truth.
+/// Other load only makes numbers worse, so the best of several rounds is closest to the truth.
 pub(crate) fn keep_best(table: &[Number], best: &mut Numbers, found: impl IntoIterator<Item = (&'static str, f64)>) {
     for (key, number) in found {
         let aim = table.iter().find(|row| row.key == key).map_or(Aim::None, |row| row.aim);
@@ -178,7 +178,7 @@ fn rounded(numbers: &Numbers) -> Map<String, Value> {
     numbers.iter().map(|(key, number)| ((*key).to_owned(), round(*number))).collect()
 }
 
-/// As many digits as a measurement is good for.
+/// Rounded to the significant digits of a measurement.
 fn round(number: f64) -> Value {
     match number.abs() {
         100.0.. => json!(number.round() as i64),

@@ -1,4 +1,4 @@
-//! `baton bench scale`: what a step costs on each store, beside plain commits of the same database, and how that grows with what is stored.
+//! `baton bench scale`: cost of a step on each store, beside plain commits of the same database, and its growth with the stored data.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use super::{How, wrong};
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ScaleBench {
-    /// Threads that are stored for the second measurement; the first has 100
+    /// Threads stored for the second measurement; the first has 100
     #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     threads: u64,
-    /// Runs that go at once
+    /// Concurrent runs
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
     #[command(flatten)]
@@ -48,7 +48,7 @@ Examples:
   BATON_STORE=postgres://me@localhost/baton baton bench scale --threads 1000000 --json";
 
 const FEW_THREADS: u64 = 100;
-/// As many bytes as a journal line of the measured runs has, about.
+/// About the size of a journal line of the measured runs.
 const LINE_BYTES: usize = 200;
 const BARE_CLIENTS: usize = 32;
 const PUT_ROWS: u64 = 500;

@@ -1,8 +1,8 @@
-//! `baton bench server`: what a trivial run costs over HTTP, and what somebody costs who only looks on.
+//! `baton bench server`: cost of a trivial run over HTTP, and of an idle watcher.
 //!
-//! The server is a process of its own with everything `baton serve` has in front of it, and limits that a `[server]` table can set ([`SERVER`]); the clients
-//! are here and share its cores. A run is one step without effects, asked for with `POST /api/runs?wait=1` over connections that stay open. Watchers follow one run that
-//! waits for a person.
+//! The server is a separate process with the whole stack of `baton serve`, and limits that a `[server]` table can set ([`SERVER`]); the
+//! clients are here and share its cores. A run is one step without effects, requested with `POST /api/runs?wait=1` over persistent
+//! connections. Watchers follow one run that waits for a person.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ use super::{How, flow, wrong};
 /// Measure the server: runs a second over HTTP, how long one takes, memory of idle watchers
 #[derive(clap::Args)]
 pub struct ServerBench {
-    /// Connections that ask at once
+    /// Concurrent connections
     #[arg(long, default_value_t = 64)]
     clients: usize,
-    /// Watchers that only look on
+    /// Idle watchers
     #[arg(long, default_value_t = 10_000)]
     watchers: usize,
     #[command(flatten)]
@@ -78,11 +78,11 @@ const TABLE: [Number; 7] = [
     Number { key: "watcher_kb", what: "memory of an idle watcher", unit: "kB", aim: Aim::AtMost(20.0) },
 ];
 
-/// How long each kind is measured.
+/// Duration of each measurement.
 const FOR: Duration = Duration::from_secs(8);
 const FOR_QUICK: Duration = Duration::from_millis(300);
 const WATCHERS_QUICK: usize = 50;
-/// Connections made at once: more than the backlog of a socket would wait for nothing.
+/// Concurrent connection attempts: more than a socket's backlog would only wait.
 const CONNECTING_MAX: usize = 64;
 
 impl ServerBench {
@@ -108,12 +108,12 @@ impl ServerBench {
     }
 }
 
-/// One kind of store: a run to replay, runs a second, p50 and p99 in ms.
+/// One kind of store: a run to replay, runs per second, p50 and p99 in ms.
 fn measured(db: Option<&Path>, clients: usize, time: Duration) -> Result<(RunId, [f64; 3])> {
     let server = Served::start(db)?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async move {
-        // Everything is there once before it counts.
+        // Warm-up.
         ask_for(&address, clients, time / 8).await?;
         let begun = Instant::now();
         let (run, mut took_us) = ask_for(&address, clients, time).await?;
@@ -137,7 +137,7 @@ async fn ask_for(address: &str, clients: usize, time: Duration) -> Result<(RunId
     Ok((last.ok_or_else(|| wrong("nothing was answered"))?, all))
 }
 
-/// One connection that asks again as soon as it has its answer.
+/// One connection that repeats its request as soon as it is answered.
 async fn client(address: String, until: Instant) -> Result<(Option<RunId>, Vec<f64>)> {
     let body = json!({ "question": "1" }).to_string();
     let request = format!(
@@ -161,7 +161,7 @@ async fn client(address: String, until: Instant) -> Result<(Option<RunId>, Vec<f
     Ok((last, took_us))
 }
 
-/// The body of one answer.
+/// The body of one response.
 async fn answer<'a>(stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
     buffer.clear();
     loop {
@@ -181,7 +181,7 @@ async fn answer<'a>(stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&
     }
 }
 
-/// Kilobytes of the server's memory for each of many who follow one run that waits for a person.
+/// Kilobytes of the server's memory per watcher of one run that waits for a person.
 fn watched(ground: &Ground, watchers: usize) -> Result<f64> {
     let place = ground.place()?;
     let server = Served::start(Some(&place.path().join("bench.db")))?;
@@ -196,7 +196,7 @@ fn watched(ground: &Ground, watchers: usize) -> Result<f64> {
         let mut buffer = Vec::new();
         let started: Value = serde_json::from_slice(answer(&mut stream, &mut buffer).await?)?;
         let run = started["run"].as_str().ok_or_else(|| wrong(format!("no run: {started}")))?.to_owned();
-        // The first ones make what all share.
+        // The first ones create shared state.
         let first = watch(&address, &run, watchers.div_ceil(100)).await?;
         let before = server.rss_kb()?;
         let rest = watch(&address, &run, watchers).await?;
@@ -208,7 +208,7 @@ fn watched(ground: &Ground, watchers: usize) -> Result<f64> {
     end
 }
 
-/// Follows a run so often, each until it was told that the run rests.
+/// Opens this many watchers, each until it has received that the run waits.
 async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>> {
     let places = Arc::new(tokio::sync::Semaphore::new(CONNECTING_MAX));
     let one = |(address, run): (String, String), places: Arc<tokio::sync::Semaphore>| async move {
@@ -231,7 +231,7 @@ async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>>
     Ok(open)
 }
 
-/// The measured process, as seen from here.
+/// The measured process, from the client's side.
 struct Served {
     process: Child,
     address: String,
@@ -262,7 +262,7 @@ impl Served {
         kb.ok_or_else(|| wrong("the server's memory cannot be seen"))
     }
 
-    /// Ends when nobody holds its standard input.
+    /// It exits when its standard input is closed.
     fn stop(mut self) -> Result<()> {
         drop(self.process.stdin.take());
         match self.process.wait()? {
@@ -298,7 +298,7 @@ impl ServerChild {
     }
 }
 
-/// Orders trivial runs, and has nothing else.
+/// Starts trivial runs only.
 struct BenchBackend;
 
 fn nothing<T>() -> server::backend::Result<T> {

@@ -1,6 +1,6 @@
-//! `baton eval answers`: whole questions, answered by a flow over the set's own passages, by a model and by extraction alone.
+//! `baton eval answers`: complete questions, answered by a flow over the set's own passages, by a model and by extraction alone.
 //!
-//! Every part is the real one: the passages lie in a folder as files, `docs` searches them, a flow asks and cites.
+//! Every part is real: the passages are files in a folder, `docs` searches them, a flow asks and cites.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -43,13 +43,13 @@ Examples:
 pub struct Answers {
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
-    /// Who answers [default: what `baton doctor` says]
+    /// The model that answers [default: see `baton doctor`]
     #[arg(long, value_name = "MODEL")]
     model: Vec<String>,
     /// The flow that answers
     #[arg(long, default_value = "direct")]
     flow: Vec<String>,
-    /// Only so many, the first ones
+    /// Only the first N
     #[arg(long, value_name = "N")]
     questions: Option<usize>,
     /// Print JSON
@@ -57,7 +57,7 @@ pub struct Answers {
     json: bool,
 }
 
-/// What one model made of the questions.
+/// Result of one model.
 #[derive(Debug, Default, Serialize)]
 struct Measured {
     model: String,
@@ -67,16 +67,17 @@ struct Measured {
     failed: usize,
     exact_match: f64,
     f1: f64,
-    /// Share of the answers in which the known one stands.
+    /// Share of answers that contain the known one.
     holds: f64,
     /// Share of all sentences that their sources support.
     supported_rate: f64,
-    /// Answers that say that the passages do not hold one.
+    /// Answers that say that the passages contain none.
     abstained: usize,
-    /// Of those, the share of questions that really have none; of questions that have none, the share of those. `None` without such questions.
+    /// Precision: the share of abstentions for which there really is no answer. Recall: the share of unanswerable questions with an
+    /// abstention. `None` without such questions.
     abstention_precision: Option<f64>,
     abstention_recall: Option<f64>,
-    /// Citations in an answer that lead to nothing that was retrieved. There must be none.
+    /// Citations of something that was not retrieved. There must be none.
     fabricated_citations: usize,
     tokens: u64,
     tokens_per_question: f64,
@@ -84,7 +85,7 @@ struct Measured {
     seconds_per_question: f64,
     #[serde(skip)]
     sentences: (usize, usize),
-    /// Questions that the passages do not answer, and how many of those were left unanswered.
+    /// Unanswerable questions, and how many of those were left unanswered.
     #[serde(skip)]
     unanswerable: (usize, usize),
 }
@@ -141,13 +142,13 @@ async fn answer(engine: &Engine, flow: &str, question: &str, profile: ModelProfi
     }
 }
 
-/// Whether a text says that the passages hold no answer.
+/// Whether a text says that the passages contain no answer.
 fn is_abstention(text: &str) -> bool {
     [flows::NOT_ANSWERED, evidence::NOTHING_LEFT, models::extract::NOTHING_KNOWN].iter().any(|words| text.trim() == *words)
 }
 
 impl Measured {
-    /// Adds one answer; gives back a line of it.
+    /// Adds one answer; returns a line about it.
     fn take(&mut self, closing: &RunResult, known: &str, folder: &Path) -> String {
         self.questions += 1;
         self.tokens += closing.spent.tokens_in + closing.spent.tokens_out;
@@ -207,7 +208,7 @@ fn is_within(address: &str, folder: &Path) -> bool {
     Path::new(address).starts_with(folder)
 }
 
-/// The passages as files, so that they are found as any document is. The same set again leaves them as they are.
+/// The passages as files, so that they are found like any document. Existing ones are kept.
 fn lay_out(exam: &Exam) -> Result<PathBuf> {
     let folder = caches::eval_folder("answers")?;
     let cannot = |error: std::io::Error| ServiceError::Failed(format!("{}: {error}", folder.display()));

@@ -13,7 +13,7 @@ use verifier::Verifier;
 use service::{Result, ServiceError};
 use terminal::{BOLD, DIM, Table, paint};
 
-/// Claims with evidence: how many are rightly called supported or not
+/// Claims with evidence: how many are correctly classified as supported or not
 #[derive(clap::Args)]
 #[command(after_help = "\
 One JSON object a line: {\"claim\", \"evidence\": [texts], \"label\": supported | refuted | not_enough}. Balanced accuracy is the mean of the share of
@@ -23,7 +23,7 @@ Examples:
   baton eval claims --data claims.jsonl
   baton eval claims --data claims.jsonl --json")]
 pub struct Claims {
-    /// Claims with evidence and labels, one JSON object a line
+    /// Claims with evidence and labels, one JSON object per line
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
     /// Only the rules; the verifier is not used
@@ -74,14 +74,14 @@ struct Measured {
 #[derive(Debug, Default, Serialize)]
 struct Scores {
     balanced_accuracy: f64,
-    /// Of the supported claims, the share that is called supported.
+    /// Share of supported claims that are classified as supported.
     supported_accepted: f64,
-    /// Of the others, the share that is not.
+    /// Share of the others that are not.
     others_rejected: f64,
-    /// Of the refuted ones, the share that is called contradicted.
+    /// Share of refuted claims that are classified as contradicted.
     refuted_contradicted: f64,
     statuses: BTreeMap<ClaimStatus, usize>,
-    /// Decisions of the model; the rest are the rules'.
+    /// Decisions by the model; the rest are by rules.
     by_model: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `baton eval critics`: drafts with planted faults, and sound ones, judged as the panel's critics judge them.
+//! `baton eval critics`: drafts with planted faults, and correct ones, judged like the panel's critics do.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -24,7 +24,7 @@ use service::{Result, ServiceError};
 use terminal::remark;
 use terminal::{BOLD, DIM, Table, paint};
 
-/// Drafts with known faults: how many of them critics reject, and how many sound ones they pass
+/// Drafts with known faults: how many of them critics reject, and how many correct ones they pass
 #[derive(clap::Args)]
 #[command(after_help = "\
 40 drafts with one planted fault each (wrong number, wrong name, no source, off topic) and 20 sound ones come with Baton; --data names another
@@ -36,13 +36,13 @@ Examples:
   baton eval critics --rules-only --verify rules
   baton eval critics --model embedded --json")]
 pub struct Critics {
-    /// Who judges what rules leave open [default: what `baton doctor` says]
+    /// The model that judges what rules leave open [default: see `baton doctor`]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Only the check against the evidence and the rules; no language model is asked
+    /// Only the check against the evidence and the rules, without a language model
     #[arg(long, conflicts_with = "model")]
     rules_only: bool,
-    /// Who holds drafts against their evidence: fast (rules and the verifier), model (also the model, if it is a large one), or rules
+    /// How drafts are checked against their evidence: fast (rules and the verifier), model (also the model, if it is a large one), or rules
     #[arg(long, value_name = "WHO", default_value = "fast", value_parser = ["fast", "model", "rules"])]
     verify: String,
     /// Another set of drafts
@@ -55,18 +55,18 @@ pub struct Critics {
 
 #[derive(Debug, Default, Serialize)]
 struct Measured {
-    /// `rules` if no model was asked.
+    /// `rules` if no model was used.
     model: String,
     verify: Verify,
     drafts: usize,
     rejected_faulty_pct: f64,
     passed_sound_pct: f64,
     by_fault: BTreeMap<String, OfFault>,
-    /// Drafts that the rules left to the model, and how it judged those by itself.
+    /// Drafts that the rules left to the model, and its own judgement of those.
     asked: usize,
     model_rejected_faulty: usize,
     model_rejected_sound: usize,
-    /// Drafts about which the model gave no usable verdict; they count as passed.
+    /// Drafts without a usable verdict of the model; they count as passed.
     failed: usize,
     seconds: f64,
 }
@@ -133,7 +133,7 @@ impl Critics {
     }
 }
 
-/// One run of the critic's graph, driven here: nothing of it is worth a journal.
+/// One run of the critic's graph, driven here without a journal.
 async fn judged(
     graph: &Graph,
     handler: &dyn EffectHandler,

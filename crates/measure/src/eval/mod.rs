@@ -1,4 +1,4 @@
-//! `baton eval`: how well passages and tools are found, questions answered, claims and drafts judged, requests routed and tasks carried out, on sets with known answers.
+//! `baton eval`: quality of retrieval, answers, checks, routing and tasks, on sets with known answers.
 
 mod answers;
 mod claims;
@@ -22,7 +22,7 @@ use terminal::{BOLD, DIM, Table, paint};
 
 use crate::Verdict;
 
-/// Measure how well passages and tools are found, questions answered and requests routed, on sets with known answers
+/// Measure the quality of retrieval, answers, checks, routing and tasks, on sets with known answers
 #[derive(Subcommand)]
 pub enum Eval {
     /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
@@ -40,7 +40,7 @@ pub enum Eval {
 pub struct Set {
     #[arg(long, value_name = "PATH")]
     data: PathBuf,
-    /// Full text and links alone
+    /// Only full text and links
     #[arg(long)]
     no_vectors: bool,
     /// Print JSON
@@ -64,7 +64,7 @@ impl Eval {
     }
 }
 
-/// Measures one set; the folder is where its index is kept.
+/// Measures one set; the folder holds its index.
 type Measure = fn(&Path, &Path, &Model, &mut dyn FnMut(String)) -> std::result::Result<Measured, String>;
 
 impl Set {

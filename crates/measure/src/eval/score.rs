@@ -1,15 +1,16 @@
-//! How near an answer comes to the known one, as question-answering sets are scored everywhere: lower case, no marks, no articles.
+//! Scores an answer against the known one, with the usual normalization of question-answering sets: lower case, no punctuation, no
+//! articles.
 
 use std::collections::HashMap;
 
 /// One answer against the known one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Score {
-    /// It is the known answer and nothing else.
+    /// Equal to the known answer.
     pub(super) is_exact: bool,
-    /// The known answer stands in it.
+    /// Contains the known answer.
     pub(super) holds: bool,
-    /// Words in common, as the harmonic mean of precision and recall.
+    /// Common words, as the harmonic mean of precision and recall.
     pub(super) f1: f64,
 }
 

@@ -7,8 +7,10 @@ use axum::routing::get;
 use axum::{Json, Router};
 use wire::a2a::VERSION;
 use wire::a2a::card::{self, AgentCard, Capabilities, HTTP_JSON, Interface, JSON_RPC, Skill};
+use wire::a2a::error::UNSUPPORTED_OPERATION;
 use wire::api::Flow;
 
+use super::refusal;
 use crate::api::Api;
 use crate::api::runs::digest_of;
 use crate::problem::{Problem, StatusCode};
@@ -50,7 +52,7 @@ async fn shown(api: &Api, flow: Option<&str>, request: Request) -> Result<Respon
 }
 
 /// The card of all flows, or of one.
-pub(super) async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
+async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
     let flows: Vec<Flow> = api.0.backend.flows().into_iter().filter(|one| one.is_shown && flow.is_none_or(|name| name == one.name)).collect();
     let (name, description, below) = match (flow, flows.first()) {
         (None, _) => ("Baton".to_owned(), "Answers questions and does tasks with tools, and cites its sources.".to_owned(), String::new()),
@@ -73,13 +75,22 @@ pub(super) async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<Ag
         supported_interfaces: vec![interface("/a2a", JSON_RPC), interface("/a2a/v1", HTTP_JSON)],
         provider: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        capabilities: Capabilities { streaming: true, push_notifications: true, extended_agent_card: true },
-        security_schemes: Some(schemes),
+        capabilities: Capabilities { streaming: true, push_notifications: true, extended_agent_card: has_users },
+        security_schemes: has_users.then_some(schemes),
         security_requirements: has_users.then_some(required),
         default_input_modes: modes(&["text/plain", "application/json"]),
         default_output_modes: modes(&["text/markdown", "application/json"]),
         skills: flows.into_iter().map(skill).collect(),
     })
+}
+
+/// The card for those who are let in, where others are not: it says the same.
+pub(super) async fn extended(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
+    let made = make(api, flow, base).await?;
+    match made.capabilities.extended_agent_card {
+        true => Ok(made),
+        false => Err(refusal(UNSUPPORTED_OPERATION, "there is no other card than the public one")),
+    }
 }
 
 fn skill(flow: Flow) -> Skill {

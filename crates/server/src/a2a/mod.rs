@@ -55,10 +55,10 @@ struct Inner {
     push: push::Push,
 }
 
-/// All routes but the cards', and the task that sends push notifications for as long as they are served.
 /// Every kind of document that is kept for users.
 pub(crate) const RECORD_KINDS: [&str; 3] = [history::KIND, push::OPEN, push::DONE];
 
+/// All routes but the cards', and the task that sends push notifications for as long as they are served.
 pub(crate) fn routes(api: &Api) -> Router {
     let a2a = A2a(Arc::new(Inner { api: api.clone(), push: push::Push::new() }));
     push::spawn(&a2a);

@@ -177,5 +177,5 @@ async fn remove_config(State(a2a): State<A2a>, Extension(who): Extension<Identit
 
 async fn extended_card(State(a2a): State<A2a>, Path(place): Path<Place>, request: Request) -> Answer {
     let base = a2a.api().0.guard.base_of(&request)?;
-    shown(card::make(a2a.api(), place.flow.as_deref(), &base).await?)
+    shown(card::extended(a2a.api(), place.flow.as_deref(), &base).await?)
 }

@@ -142,7 +142,7 @@ async fn perform(a2a: &A2a, caller: &Caller, base: &str, id: &Value, method: &st
             push::remove(a2a, &who.user, row.run.as_str(), &config).await?;
             done(id, Value::Null)
         }
-        "GetExtendedAgentCard" => done(id, card::make(a2a.api(), caller.flow.as_deref(), base).await?),
+        "GetExtendedAgentCard" => done(id, card::extended(a2a.api(), caller.flow.as_deref(), base).await?),
         older if ["message/", "tasks/", "agent/"].iter().any(|group| older.starts_with(group)) => Err(refusal(
             VERSION_NOT_SUPPORTED,
             format!("{older:?} is a method of A2A 0.3; {VERSION} is spoken here, whose methods are named like SendMessage"),

@@ -4,8 +4,6 @@
 //! `query-<digest of user and client>`, followed by an id for each one that `"thread": "new"` began; the one that was made last is continued. So the
 //! store knows which it is, also after a restart, and two first queries at once begin the same conversation.
 
-use std::collections::BTreeMap;
-
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::{Extension, Json};
@@ -39,19 +37,7 @@ pub(super) async fn ask(
             conversation(&api, &who.user, client, wanted.is_some()).await?
         }
     };
-    let wish = api::NewRun {
-        question: query.query,
-        flow: Some(FLOW.into()),
-        thread: None,
-        model: None,
-        approve: false,
-        strict: None,
-        budget: None,
-        allow: Vec::new(),
-        settings: BTreeMap::new(),
-        after: None,
-        only: None,
-    };
+    let wish = api::NewRun { question: query.query, flow: Some(FLOW.into()), ..api::NewRun::default() };
     let order = api.0.backend.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = api.0.engine.wait(&run).await?;

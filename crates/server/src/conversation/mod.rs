@@ -55,9 +55,10 @@ async fn keep<T: Serialize + Sync>(store: &dyn Store, kind: &str, thread: &Threa
     Ok(store.put_record(record).await?)
 }
 
-/// Removes everything about a thread that was deleted.
+/// Every kind of document that is kept for users.
 pub(crate) const RECORD_KINDS: [&str; 3] = [branches::KIND, details::KIND, shares::KIND];
 
+/// Removes everything about a thread that was deleted.
 pub async fn forget(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result<(), StoreError> {
     for kind in [details::KIND, branches::KIND] {
         store.drop_record(user, kind, thread.as_str()).await?;

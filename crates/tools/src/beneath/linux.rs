@@ -1,4 +1,4 @@
-//! The kernel walks the path.
+//! The kernel resolves the path.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 
 use super::Links;
 
-/// The kernel says "again" when something is renamed while it resolves.
+/// The kernel returns `EAGAIN` when something is renamed during resolution.
 const TRIES_MAX: usize = 64;
 
 pub(crate) fn open(folder: impl AsFd, path: &Path, flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {

@@ -1,6 +1,7 @@
-//! Opens a path beneath a folder and nothing outside it, whatever links are on the way and even if they change meanwhile.
+//! Opens a path beneath a folder and nothing outside it, whatever symbolic links it contains and even if they change meanwhile.
 //!
-//! `linux.rs` leaves that to the kernel (`openat2`). `other.rs` opens one part of the path after the other, each relative to the descriptor of the one before.
+//! `linux.rs` leaves that to the kernel (`openat2`). `other.rs` opens one component after the other, each relative to the descriptor of the
+//! one before.
 
 #[cfg(all(target_os = "linux", not(feature = "portable")))]
 #[path = "linux.rs"]
@@ -11,7 +12,7 @@ mod system;
 
 pub(crate) use system::open;
 
-/// What becomes of symbolic links on the way.
+/// Treatment of symbolic links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Links {
     /// Followed as long as they stay beneath the folder.
@@ -84,7 +85,7 @@ mod tests {
         }
     }
 
-    /// A folder that is replaced by a link to the outside, over and over, while paths through it are opened.
+    /// A folder that is repeatedly replaced by a link to the outside while paths through it are opened.
     #[test]
     fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere_else() {
         let place = tempfile::tempdir().unwrap();

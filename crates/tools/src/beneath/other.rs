@@ -1,4 +1,4 @@
-//! One part of the path after the other, never through a link: a link is read, and its target takes its place in the path.
+//! Opens one path component after the other without following links: a link is read, and its target replaces it in the path.
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,14 +10,14 @@ use rustix::io::{Errno, retry_on_intr};
 
 use super::Links;
 
-/// As many as Linux follows in one path.
+/// The limit of Linux for one path.
 const LINKS_MAX: usize = 40;
-/// Each is an open descriptor while the path is walked.
+/// Each is an open descriptor during the walk.
 const FOLDERS_MAX: usize = 128;
 
 pub(crate) fn open(folder: impl AsFd, path: &Path, mut flags: OFlags, links: Links) -> Result<OwnedFd, Errno> {
     let folder_flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    // What is still to be walked, the next part last; and the way back up.
+    // The remaining components, next one last; and the folders above.
     let mut parts = Vec::new();
     flags |= push_parts(&mut parts, path)?;
     let mut folders: Vec<OwnedFd> = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn open(folder: impl AsFd, path: &Path, mut flags: OFlags, links: Lin
             Ok(_) if folders.len() == FOLDERS_MAX => return Err(Errno::NAMETOOLONG),
             Ok(opened) => folders.push(opened),
             Err(error) => {
-                // Systems differ in the error for a link, so the link itself is the evidence.
+                // Systems differ in the error for a link, so it is detected by reading it.
                 let Ok(target) = readlinkat(here, &part, Vec::new()) else { return Err(error) };
                 if links == Links::Refused || links_left == 0 {
                     return Err(Errno::LOOP);
@@ -52,7 +52,7 @@ pub(crate) fn open(folder: impl AsFd, path: &Path, mut flags: OFlags, links: Lin
     retry_on_intr(|| openat(here, ".", flags, Mode::empty()))
 }
 
-/// Returns what else a path asks of its last part: one that ends with a slash must be a folder.
+/// Returns the flags required by the last component: a path that ends with a slash must be a folder.
 fn push_parts(parts: &mut Vec<OsString>, path: &Path) -> Result<OFlags, Errno> {
     if path.as_os_str().is_empty() {
         return Err(Errno::NOENT);

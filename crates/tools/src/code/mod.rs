@@ -1,10 +1,10 @@
-//! `code`: runs a piece of Python and says what it printed and what came out, without giving it the machine.
+//! `code`: runs a Python program in a sandbox and returns its output and result.
 //!
-//! The Python is monty's: a subset, without packages, that has no files, network or processes of its own. It runs in a process
-//! of its own behind the walls of `sandbox`, which hold even if monty does not; see `tests/sandbox`.
+//! The Python is monty: a subset without packages, which has no files, network or processes of its own. It runs in a separate process
+//! inside `sandbox`, which holds even if monty does not; see `tests/sandbox`.
 //!
-//! That process is this very program, started again with a hidden command: whoever embeds the server calls [`worker_main`] first thing in
-//! `main` when that command is given.
+//! That process is this program, started again with a hidden command: an embedder calls [`worker_main`] first in `main` when that command
+//! is given.
 
 mod protocol;
 mod runner;
@@ -44,11 +44,11 @@ pub const KIND: Kind = Kind {
     },
 };
 
-/// The hidden command that makes this program a worker.
+/// The hidden command that runs this program as a worker.
 pub const WORKER_COMMAND: &str = "code-worker";
 
-/// Runs as a worker; never comes back. `arguments` are those after [`WORKER_COMMAND`]. To be called before anything else is set up:
-/// no runtime, no threads.
+/// Runs as a worker; never returns. `arguments` are those after [`WORKER_COMMAND`]. Call it before anything else is set up: no runtime, no
+/// threads.
 pub fn worker_main(arguments: &[String]) -> ! {
     #[cfg(feature = "code")]
     sandbox::enter(arguments, worker::work);
@@ -62,7 +62,7 @@ pub fn worker_main(arguments: &[String]) -> ! {
 
 const NOT_BUILT: &str = "this binary was built without Python; build it with the feature `code`";
 
-/// Why this binary runs no programs on this system, if it does not.
+/// Why programs cannot run on this system, if they cannot.
 pub fn unsupported() -> Option<&'static str> {
     if cfg!(feature = "code") { sandbox::unsupported() } else { Some(NOT_BUILT) }
 }
@@ -71,9 +71,9 @@ pub fn unsupported() -> Option<&'static str> {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// The program and first arguments that start a worker; this program with [`WORKER_COMMAND`] if empty.
+    /// The program and first arguments that start a worker; if empty, this program with [`WORKER_COMMAND`].
     pub worker: Vec<String>,
-    /// Where each run's scratch folder is made; the system's temporary folder if not set.
+    /// Where each run's scratch folder is created; the system's temporary folder if not set.
     pub scratch: Option<PathBuf>,
     pub seconds_max: u64,
     pub memory_mib_max: u64,
@@ -82,7 +82,7 @@ pub struct Settings {
     pub result_bytes_max: usize,
     pub code_bytes_max: usize,
     pub inputs_bytes_max: usize,
-    /// Runs at the same time; others wait.
+    /// Concurrent runs; others wait.
     pub runs_max: usize,
 }
 
@@ -166,7 +166,7 @@ impl Code {
     pub fn new(settings: Settings, workspaces: Option<Workspaces>) -> Self {
         let places = Arc::new(Semaphore::new(settings.runs_max.max(1)));
         let mut tools = Self::tool_router();
-        // Without a workspace nothing outlives a run; in a folder of the user's, a program may replace files.
+        // Without a workspace nothing outlives a run; in a user's folder a program may replace files.
         let (is_read_only, is_destructive) = workspaces.as_ref().map_or((true, false), |workspaces| (false, !workspaces.is_own()));
         for route in tools.map.values_mut() {
             if let Some(hints) = &mut route.attr.annotations {
@@ -212,7 +212,7 @@ impl Code {
         runner::run(self.settings.clone(), asked, Vec::new()).await.map(|(ran, _)| ran)
     }
 
-    /// Runs a program over the files of the call's thread, and keeps those it wrote. A call that is repeated with its key changes them once.
+    /// Runs a program over the files of the call's thread, and stores those it wrote. A call repeated with its key changes them once.
     pub async fn run_in_workspace(&self, asked: RunArguments, meta: JsonObject) -> Result<Ran, String> {
         let Some(workspaces) = self.workspaces.clone() else { return self.run(asked).await };
         self.check(&asked)?;
@@ -249,7 +249,7 @@ impl Code {
         blocking(move || workspaces.put(key.as_deref(), &root, ran, written)).await
     }
 
-    /// Errors are what the caller can mend before anything runs; what the code itself does wrong is an outcome.
+    /// Errors are problems that the caller can fix before anything runs; errors of the code itself are an outcome.
     fn check(&self, asked: &RunArguments) -> Result<(), String> {
         let settings = &self.settings;
         if asked.code.trim().is_empty() || asked.code.len() > settings.code_bytes_max {

@@ -1,4 +1,4 @@
-//! What a worker is given, and what it tells: JSON on its pipes.
+//! Messages to and from a worker: JSON on its pipes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,7 +11,7 @@ pub(super) struct Request {
     pub(super) code: String,
     #[serde(default)]
     pub(super) inputs: Map<String, Value>,
-    /// The files of the workspace, as far as the program is shown them.
+    /// The workspace files that are given to the program.
     #[serde(default)]
     pub(super) files: Vec<FileBytes>,
     pub(super) run_ms_max: u64,
@@ -19,7 +19,7 @@ pub(super) struct Request {
     pub(super) result_bytes_max: usize,
 }
 
-/// What a worker tells.
+/// A worker's message.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerMessage {

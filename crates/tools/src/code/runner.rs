@@ -1,6 +1,7 @@
-//! Starts a worker, hears what it tells, and ends it when it takes or says too much.
+//! Starts a worker, reads its messages, and kills it when it exceeds a limit.
 //!
-//! One thread starts the worker and stays until it is gone: a child that dies with its parent dies with the *thread* that started it.
+//! One thread starts the worker and waits until it has exited: with a parent-death signal, a child is killed when the *thread* that started
+//! it ends.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -19,26 +20,26 @@ use super::sandbox::Limits;
 use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
 use crate::workspace::FileBytes;
 
-/// How often a run looks whether anybody still wants it.
+/// How often a run checks whether its caller is still there.
 const LOOK: Duration = Duration::from_millis(50);
-/// Starting the worker twice over is not the code's time.
+/// Starting the worker twice is not part of the program's time.
 const START_SECONDS_MAX: u64 = 5;
 const COMPLAINT_BYTES_MAX: u64 = 4_000;
 
-/// What came of a program, and the files it wrote.
+/// The result of a program, and the files it wrote.
 pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments, files: Vec<FileBytes>) -> Result<(Ran, Vec<FileBytes>), String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let unwanted = Arc::new(AtomicBool::new(false));
     let _guard = Guard(unwanted.clone());
     let started = std::thread::Builder::new().name("code".into()).spawn(move || {
-        // Nobody listening is what `unwanted` is for.
+        // If the receiver is gone, `unwanted` is set.
         let _ = sender.send(run_here(&settings, asked, files, &unwanted));
     });
     started.map_err(|e| format!("no thread for a worker can be started ({e}); try again later"))?;
     receiver.await.unwrap_or_else(|_| Err("the thread that ran the worker crashed; try again".into()))
 }
 
-/// Says, when dropped, that nobody waits any more.
+/// Signals on drop that the caller is gone.
 struct Guard(Arc<AtomicBool>);
 
 impl Drop for Guard {
@@ -78,7 +79,7 @@ fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unw
     }
     drop(lines);
     let status = child.wait().map_err(|e| format!("the worker cannot be waited for: {e}"))?;
-    // Whatever it may have started is gone with its world; where it had none, its group is ended.
+    // Its PID namespace ends with it; without one, its process group is killed.
     end(&child);
     let complaints = complaints.join().unwrap_or_default();
     let files = std::mem::take(&mut heard.files);
@@ -100,18 +101,18 @@ fn start(settings: &Settings, limits: &str, scratch: &Scratch) -> Result<Child, 
 }
 
 fn end(child: &Child) {
-    // Gone already is as good.
+    // It may have exited already.
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
 }
 
-/// Gives the worker its request and passes on what it tells; what it complains about comes in the end.
+/// Sends the request and forwards the worker's messages; stderr follows at the end.
 fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, request: Vec<u8>) -> std::thread::JoinHandle<String> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::spawn(move || {
-        // A worker that died does not read; its end says why.
+        // A worker that has exited does not read; its exit status tells why.
         stdin.map(|mut stdin| stdin.write_all(&request))
     });
-    // Twice, for what JSON makes of control characters, for base64, and something for the frame.
+    // Twice the size for JSON escapes and base64, plus the frame.
     let bytes_max = (2 * (settings.output_bytes_max + settings.result_bytes_max) + 200_000) as u64 + 2 * (settings.scratch_mib_max << 20);
     std::thread::spawn(move || {
         let Some(stdout) = stdout else { return };
@@ -136,7 +137,7 @@ fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, requ
         let mut bytes = Vec::new();
         if let Some(mut stderr) = stderr {
             let _ = stderr.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut bytes);
-            // The rest is taken and dropped, so that the worker does not stand still at a full pipe.
+            // The rest is read and dropped, so that the worker does not block on a full pipe.
             let _ = std::io::copy(&mut stderr, &mut std::io::sink());
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -149,7 +150,7 @@ enum Line {
     Garbage,
 }
 
-/// Why it was ended from here.
+/// Why it was killed by the runner.
 #[derive(Clone, Copy, PartialEq)]
 enum Stopped {
     Late,
@@ -207,7 +208,7 @@ impl WorkerOutput {
                 _ => (Outcome::Error, Value::Null, Some(error)),
             },
             (None, _) => {
-                // The outer process says it as shells do.
+                // The outer process reports a signal like a shell does.
                 let signal = status.signal().or(status.code().filter(|code| *code > 128).map(|code| code - 128));
                 match signal {
                     _ if complaints.contains("memory allocation of") => (Outcome::MemoryLimit, Value::Null, Some(full)),
@@ -234,7 +235,7 @@ impl WorkerOutput {
     }
 }
 
-/// A folder of a run's own, gone with it.
+/// The scratch folder of a run, removed on drop.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -243,7 +244,7 @@ impl Scratch {
         let base = settings.scratch.clone().unwrap_or_else(std::env::temp_dir);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
         let path = base.join(format!("baton-code-{}-{}-{now}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
-        // Made by us or not at all: somebody else's folder of that name is refused.
+        // Created here or not at all: an existing folder of that name is refused.
         std::fs::create_dir_all(&base)
             .and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(&path))
             .map_err(|e| format!("no scratch folder can be made in {} ({e})", base.display()))?;

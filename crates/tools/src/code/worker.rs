@@ -1,4 +1,5 @@
-//! Inside the walls: reads one request from its standard input, runs it, and tells on its standard output, a line of JSON at a time.
+//! Inside the sandbox: reads one request from standard input, runs it, and writes its messages to standard output, one JSON object per
+//! line.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,7 +17,7 @@ use super::protocol::{Request, WorkerMessage};
 use super::sandbox::{Limits, Walls};
 use crate::workspace::FileBytes;
 
-/// Deeper values are told as Python would print them.
+/// Deeper values are returned as Python prints them.
 const VALUE_DEPTH_MAX: usize = 40;
 const FLUSH_BYTES: usize = 4096;
 
@@ -35,7 +36,7 @@ fn tell(told: &WorkerMessage) {
     if let Ok(mut line) = serde_json::to_vec(told) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
-        // Who no longer listens has ended us, or is about to.
+        // If nothing reads, the parent is about to kill this process.
         let _ = out.write_all(&line).and_then(|()| out.flush());
     }
 }
@@ -49,7 +50,7 @@ fn run(request: Request, limits: &Limits) -> WorkerMessage {
     printer.flush();
     match ended {
         Ok(value) => {
-            // What a program that failed wrote is dropped with the sandbox.
+            // Files written by a failed program are dropped with the sandbox.
             if let Err(error) = tell_changed(&limits.scratch, &request.files) {
                 return WorkerMessage::Failed { error: format!("the files it wrote cannot be read back: {error}"), kind: "request".into() };
             }
@@ -71,7 +72,7 @@ fn place_file(scratch: &Path, file: &FileBytes) -> io::Result<()> {
     fs::write(path, &file.bytes)
 }
 
-/// Tells every plain file that is not as it was given.
+/// Reports every regular file that differs from what was given.
 fn tell_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
     let mut folders = vec![scratch.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -156,7 +157,7 @@ impl PrintWriterCallback for Printer {
     }
 }
 
-/// Files, as far as there are any: those of the scratch.
+/// File operations on the scratch folder.
 fn serve(scratch: &Path, asked: &OsFunctionCall) -> ExtFunctionResult {
     let place = |path: &MontyPath| -> io::Result<PathBuf> {
         let mut inside = scratch.to_owned();
@@ -251,7 +252,7 @@ fn object_of(value: Value) -> MontyObject {
     }
 }
 
-/// What JSON can say of it; the rest as Python prints it.
+/// The value as JSON; anything else as Python prints it.
 fn json_of(object: &MontyObject, depth: usize) -> Value {
     if depth > VALUE_DEPTH_MAX {
         return Value::String(object.py_repr());

@@ -12,7 +12,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, Sec
 
 use super::{ReaderLimits, lower_limit};
 
-/// Leaves a reader memory and its three pipes: no call that opens a file, a connection or a process is allowed afterwards.
+/// Leaves a reader only memory and its three pipes: afterwards no system call that opens a file, a connection or a process is allowed.
 pub(crate) fn confine_reader(limits: &ReaderLimits) -> Result<(), String> {
     let explain = |what: &'static str| move |error: rustix::io::Errno| format!("{what}: {error}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(explain("ending with the parent"))?;
@@ -21,7 +21,7 @@ pub(crate) fn confine_reader(limits: &ReaderLimits) -> Result<(), String> {
     }
     rustix::thread::set_no_new_privs(true).map_err(explain("no new privileges"))?;
     close_inherited().map_err(|error| format!("closing inherited files: {error}"))?;
-    // Where memory of the whole machine or service runs out, this process is ended before its parent. Best effort, and only while dumpable.
+    // If memory runs out, this process is killed before its parent. Best effort, and only while dumpable.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(explain("not dumpable"))?;
     let taken = memory_now().map_err(|error| format!("reading its own size: {error}"))?;
@@ -39,12 +39,12 @@ pub(crate) fn confine_reader(limits: &ReaderLimits) -> Result<(), String> {
     for (resource, max) in resources {
         lower_limit(resource, max).map_err(explain("limits"))?;
     }
-    // On a kernel without Landlock, the list of allowed calls already keeps files and the network away.
+    // On a kernel without Landlock, the system call filter already blocks files and the network.
     let _ = landlock(None);
     seccomp(Calls::PipesOnly).map_err(|error| format!("seccomp: {error}"))
 }
 
-/// Denies every file but those below `scratch`, and the network.
+/// Denies the network and every file except those below `scratch`.
 pub(crate) fn landlock(scratch: Option<&Path>) -> Result<(), String> {
     let abi = ABI::V6;
     let mine = AccessFs::from_all(abi)
@@ -61,7 +61,7 @@ pub(crate) fn landlock(scratch: Option<&Path>) -> Result<(), String> {
         let ruleset = ruleset.handle_access(AccessNet::from_all(abi))?.scope(Scope::from_all(abi))?.create()?;
         let ruleset = match scratch.map(PathFd::new) {
             Some(Ok(fd)) => ruleset.add_rule(PathBeneath::new(fd, mine))?,
-            // Without its scratch it has no files at all.
+            // Without its scratch folder it has no files at all.
             Some(Err(_)) | None => ruleset,
         };
         Ok(ruleset.restrict_self()?.ruleset)
@@ -73,8 +73,8 @@ pub(crate) fn landlock(scratch: Option<&Path>) -> Result<(), String> {
     }
 }
 
-/// Every call that is not named is refused. None of these starts a process, opens a connection, follows or signals another process,
-/// makes a link, or has memory run that was written to.
+/// Only the listed system calls are allowed. None of these starts a process, opens a connection, traces or signals another process, creates
+/// a link, or makes writable memory executable.
 pub(crate) fn seccomp(calls: Calls) -> Result<(), String> {
     let file_calls = if calls == Calls::PipesAndFiles { FILE_CALLS } else { &[] };
     let mut rules: std::collections::BTreeMap<i64, Vec<SeccompRule>> = ALLOWED.iter().chain(file_calls).map(|call| (*call, Vec::new())).collect();
@@ -94,10 +94,10 @@ pub(crate) fn seccomp(calls: Calls) -> Result<(), String> {
     seccompiler::apply_filter(&program).map_err(|e| e.to_string())
 }
 
-/// Which calls are left to a process.
+/// The system calls left to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Calls {
-    /// It can open no file.
+    /// It cannot open files.
     PipesOnly,
     #[cfg_attr(not(feature = "code"), expect(dead_code, reason = "only programs have files"))]
     PipesAndFiles,
@@ -117,7 +117,7 @@ const ALLOWED: &[i64] = &[
     libc::SYS_mremap,
     libc::SYS_brk,
     libc::SYS_madvise,
-    // Time, random numbers, its own thread and its own end.
+    // Time, random numbers, its own thread and exit.
     libc::SYS_clock_gettime,
     libc::SYS_clock_nanosleep,
     libc::SYS_nanosleep,
@@ -157,11 +157,11 @@ const FILE_CALLS: &[i64] = &[
     libc::SYS_rename,
 ];
 
-/// Whatever files the parent left open besides the three pipes.
+/// Closes all inherited descriptors besides the three pipes.
 pub(crate) fn close_inherited() -> io::Result<()> {
     let open: Vec<i32> = fs::read_dir("/proc/self/fd")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
     for fd in open.into_iter().filter(|fd| *fd > 2) {
-        // The one that listed them is closed already.
+        // The descriptor used for listing is closed already.
         let _ = nix::unistd::close(fd);
     }
     Ok(())

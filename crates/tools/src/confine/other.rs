@@ -1,5 +1,5 @@
-//! The limits of the reader process on any Unix. Files and the network stay reachable; a document that crashes its parser, or takes too much memory or time,
-//! ends this process and nothing else.
+//! Limits of the reader process on any Unix. Files and the network stay reachable; a document that crashes its parser, or exceeds memory or
+//! time, ends only this process.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use rustix::process::{Pid, Resource};
 
 use super::{ReaderLimits, lower_limit};
 
-/// How often the process measures its own memory: few systems enforce a limit on it.
+/// How often the process measures its own memory: few systems enforce such a limit.
 const MEASURE_EVERY: Duration = Duration::from_millis(20);
 
 /// Limits memory, processor time, open files and new processes of this process.
@@ -35,7 +35,7 @@ pub(crate) fn confine_reader(limits: &ReaderLimits) -> Result<(), String> {
     Ok(())
 }
 
-/// Ends the process when it takes more than `bytes_max`. The text on standard error is the one by which the parent recognises an allocation that failed.
+/// Exits when memory exceeds `bytes_max`. The text on standard error is the one by which the parent recognises a failed allocation.
 fn watch_memory(bytes_max: u64, mib_max: u64) -> Result<(), String> {
     let watch = move || {
         loop {
@@ -49,9 +49,9 @@ fn watch_memory(bytes_max: u64, mib_max: u64) -> Result<(), String> {
     std::thread::Builder::new().name("memory".into()).spawn(watch).map(drop).map_err(|error| format!("watching its memory: {error}"))
 }
 
-/// The most resident memory this process has had, in bytes.
+/// Peak resident memory of this process, in bytes.
 fn memory_peak() -> nix::Result<u64> {
-    // macOS counts bytes, all others count KiB.
+    // macOS reports bytes, all others KiB.
     let unit = if cfg!(target_vendor = "apple") { 1 } else { 1 << 10 };
     Ok(u64::try_from(getrusage(UsageWho::RUSAGE_SELF)?.max_rss()).unwrap_or(0) * unit)
 }

@@ -1,16 +1,16 @@
-//! Web addresses that are written as plain text become links.
+//! Turns web addresses in plain text into links.
 
 use super::page::Inline;
 
 const SCHEMES: [&str; 2] = ["https://", "http://"];
 
-/// A text with the addresses in it as links.
+/// A text with its addresses as links.
 pub(super) fn linked(text: &str) -> Vec<Inline> {
     let mut inlines = Vec::new();
     let mut rest = text;
     while let Some(start) = SCHEMES.iter().filter_map(|scheme| rest.find(scheme)).min() {
         let end = rest[start..].find(|c: char| c.is_whitespace() || matches!(c, '<' | '>' | '"' | '`')).map_or(rest.len(), |end| start + end);
-        // What ends the sentence is not part of the address.
+        // Punctuation that ends the sentence is not part of the address.
         let address = rest[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', ')', ']', '\'', '*', '_']);
         let is_bare = SCHEMES.iter().any(|scheme| address.len() <= scheme.len() && scheme.starts_with(address));
         let stop = start + if is_bare { end - start } else { address.len() };
@@ -30,7 +30,7 @@ pub(super) fn linked(text: &str) -> Vec<Inline> {
     inlines
 }
 
-/// What is inside a link has no links of its own.
+/// Links are not nested.
 pub(super) fn unlinked(inlines: Vec<Inline>) -> Vec<Inline> {
     inlines
         .into_iter()

@@ -1,6 +1,6 @@
-//! DOCX with Word's own styles, numbering and footnotes, so that a person can go on working in it.
+//! Writes DOCX with Word's own styles, numbering and footnotes, so that it stays editable.
 //!
-//! Addresses in footnotes are text and not links: docx-rs writes no relations for the part that footnotes live in.
+//! Addresses in footnotes are text and not links: docx-rs writes no relations for the footnotes part.
 
 use std::io::Cursor;
 
@@ -15,12 +15,12 @@ use super::page::{Align, Block, Inline, Page, plain};
 
 const BULLETS: usize = 2;
 const NUMBERS: usize = 3;
-/// Word knows nine levels; what is deeper stays on the last.
+/// Word has nine levels; deeper ones use the last.
 const LEVELS: usize = 9;
-/// Twentieths of a point, as everywhere in Word.
+/// In twentieths of a point, Word's unit.
 const INDENT: i32 = 480;
 const MONO: &str = "DejaVu Sans Mono";
-/// Stands in a note for its own number until the XML is there; docx-rs has no word for it.
+/// Placeholder for a note's own number until the XML is written; docx-rs has no element for it.
 const OWN_NUMBER: char = '\u{E000}';
 
 pub(super) fn write(page: &Page) -> Result<Vec<u8>, DocumentError> {
@@ -54,7 +54,7 @@ enum Part {
     Table(Box<Table>),
 }
 
-/// Where a block stands.
+/// Context of a block.
 #[derive(Clone, Copy, Default)]
 struct At {
     depth: usize,
@@ -99,7 +99,7 @@ impl Writer<'_> {
                 Block::List { start, items } => self.list(*start, items, at),
                 Block::Table { align, head, rows } => self.table(align, head, rows),
             }
-            // Only the first paragraph of an item carries its number.
+            // Only the first paragraph of an item has its number.
             at.item = None;
         }
     }
@@ -108,7 +108,7 @@ impl Writer<'_> {
         let level = at.depth.min(LEVELS - 1);
         let numbering = match start {
             None => BULLETS,
-            // Each list counts for itself.
+            // Each list has its own count.
             Some(start) => {
                 let id = 10 + self.numberings.len();
                 let from = usize::try_from(start).unwrap_or(1);
@@ -120,7 +120,7 @@ impl Writer<'_> {
             let inside = At { depth: at.depth + 1, item: Some(numbering), ..at };
             match item.first() {
                 Some(Block::Paragraph { .. }) => self.blocks(item, inside),
-                // An item that begins with something else has its number on a line of its own.
+                // An item that begins with another block has its number on its own line.
                 _ => {
                     self.parts.push(Part::Words(Box::new(placed(Paragraph::new(), inside))));
                     self.blocks(item, At { item: None, ..inside });
@@ -147,7 +147,7 @@ impl Writer<'_> {
         all.extend(rows.iter().map(|cells| row(self, cells, false)));
         let table = Table::new(all).style("TableGrid").width(5000, WidthType::Pct);
         self.parts.push(Part::Table(Box::new(table)));
-        // Word grows two tables together that have nothing between them.
+        // Word merges adjacent tables.
         self.parts.push(Part::Words(Box::new(Paragraph::new())));
     }
 
@@ -274,7 +274,7 @@ fn mono() -> RunFonts {
     RunFonts::new().ascii(MONO).hi_ansi(MONO).cs(MONO)
 }
 
-/// The document's own properties. No date: the same document is the same bytes.
+/// The document's properties, without a date: the same document has the same bytes.
 fn properties(title: &str) -> String {
     let title = title.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!(

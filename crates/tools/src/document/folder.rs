@@ -1,8 +1,8 @@
-//! Where documents are put: safe names, nothing ever overwritten, and the same document never twice.
+//! The output folder: safe names, nothing is overwritten, and the same document is not written twice.
 //!
-//! What is asked for (text, format, title, name, sources) has a digest, and `.made/DIGEST.json` says which file it became and what
-//! was in it. That is written before the file gets its name, so a crash between the two is mended by asking again. A file that a
-//! person changed or removed since is left alone, and the document is made anew under the next number.
+//! A request (text, format, title, name, sources) has a digest, and `.made/DIGEST.json` records its file and the hash of its content. It is
+//! written before the file gets its name, so a crash between the two is repaired by repeating the request. A file that was changed or
+//! removed since is left alone, and the document is written under the next number.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::DocumentError;
 
 const NAME_CHARS_MAX: usize = 80;
-/// Files of one name; more is a mistake somewhere.
+/// Maximum number of files with the same base name.
 const NUMBER_MAX: u32 = 10_000;
 
 pub(super) struct Made {
@@ -34,7 +34,7 @@ struct Entry {
     notices: Vec<String>,
 }
 
-/// The file that was made of this before, or a new one.
+/// The file written for this request before, or a new one.
 pub(super) fn make(
     folder: &Path,
     name: &str,
@@ -70,7 +70,7 @@ pub(super) fn make(
             .and_then(|()| fs::rename(&entry_beside, &entry_path))
             .and_then(|()| File::open(&ledger)?.sync_all())
             .map_err(trouble)?;
-        // The kernel refuses the name if somebody took it meanwhile.
+        // The kernel refuses the name if it was taken meanwhile.
         match rustix::fs::renameat_with(CWD, &beside, CWD, &path, RenameFlags::NOREPLACE) {
             Ok(()) => {
                 File::open(folder).and_then(|folder| folder.sync_all()).map_err(trouble)?;
@@ -83,7 +83,7 @@ pub(super) fn make(
     Err(DocumentError::Folder(format!("there are {NUMBER_MAX} files called {name} already; clear them away or use another name")))
 }
 
-/// A name that is one part of a path everywhere, whatever it was made from.
+/// A valid single path component on every system, from any text.
 pub(super) fn safe_name(wish: &str) -> String {
     let mut name = String::new();
     for c in wish.chars() {
@@ -97,7 +97,7 @@ pub(super) fn safe_name(wish: &str) -> String {
         }
     }
     let name = name.trim_matches(['.', '-']).to_owned();
-    // What Windows keeps for its devices.
+    // Names that Windows reserves for devices.
     let stem = name.split('.').next().unwrap_or_default().to_ascii_lowercase();
     let device = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || (stem.len() == 4 && (stem.starts_with("com") || stem.starts_with("lpt")));
     match (name.is_empty(), device) {

@@ -1,4 +1,4 @@
-//! One HTML file that stands alone: its style in it, nothing loaded from anywhere, nothing that runs.
+//! A self-contained HTML file: its style is inline, nothing is loaded, nothing runs.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub(super) fn write(page: &Page) -> String {
         }
         body.push_str("</ol></section>");
     }
-    // Everything above is escaped already; this is the second lock.
+    // Everything is escaped already; sanitizing is a second safeguard.
     let clean = Builder::default()
         .add_tags(["section"])
         .add_generic_attributes(["id"])

@@ -1,4 +1,4 @@
-//! Markdown out of Markdown: as it was written, with citations as footnotes that readers of Markdown understand.
+//! Markdown output: the text unchanged, with citations as footnotes.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -39,7 +39,7 @@ pub(super) fn write(markdown: &str, title: Option<&str>, sources: &[Source]) -> 
     out
 }
 
-/// The stretches of the source that are words, and not code, marks or addresses.
+/// The ranges of the source that are text, and not code, markup or addresses.
 fn words(markdown: &str) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
     let mut in_code = false;
@@ -48,7 +48,7 @@ fn words(markdown: &str) -> Vec<Range<usize>> {
         parser().filter_map(|event| if let Event::Start(Tag::FootnoteDefinition(label)) = event { Some(label.to_string()) } else { None }).collect();
     for (event, range) in parser().into_offset_iter() {
         match event {
-            // A note of the text's own stays its own, whatever it is called.
+            // Footnotes of the text are kept, whatever their label.
             Event::FootnoteReference(label) if defined.contains(&*label) => {}
             Event::Start(Tag::CodeBlock(_)) => in_code = true,
             Event::End(TagEnd::CodeBlock) => in_code = false,

@@ -1,6 +1,6 @@
-//! `document`: a Markdown text as a file that people open: Markdown, HTML, DOCX or PDF, with its sources as footnotes.
+//! `document`: writes a Markdown text as a file: Markdown, HTML, DOCX or PDF, with its sources as footnotes.
 //!
-//! Asking for the same document again gives the same file (see `folder.rs`), so the tool is idempotent and a crash is no harm.
+//! The same request returns the same file (see `folder.rs`), so the tool is idempotent and safe to repeat after a crash.
 
 mod autolink;
 #[cfg(feature = "documents")]
@@ -57,7 +57,7 @@ impl Default for Settings {
     }
 }
 
-/// Documents of the whole process that are laid out at once; it takes a processor and some memory, so more wait.
+/// Documents laid out at once in the whole process; each needs a processor and memory, so more wait.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
 /// The server.
@@ -160,7 +160,7 @@ impl Document {
         let turn = TURNS.acquire().await.map_err(|e| DocumentError::Broken(e.to_string()))?;
         let work = move || {
             let created = create(&settings, &asked);
-            // Not earlier: the work goes on when nobody waits for it any more.
+            // Not earlier: the work continues when the caller is gone.
             drop(turn);
             created
         };

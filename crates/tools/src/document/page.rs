@@ -1,7 +1,7 @@
-//! A Markdown text as a small tree, which each format then writes in its own words.
+//! Parses Markdown into a small tree, which each format then writes.
 //!
-//! Citations become notes here: `[^x]` with its definition, and `[n]` or `[^n]` where `n` is the number of a source. Notes are
-//! numbered in the order in which they are first met, as word processors do it.
+//! Citations become notes here: `[^x]` with its definition, and `[n]` or `[^n]` where `n` is the number of a source. Notes are numbered in
+//! the order of their first use, as in word processors.
 
 use std::collections::{BTreeSet, HashMap};
 use std::iter::Peekable;
@@ -11,13 +11,13 @@ use pulldown_cmark::{Alignment, CodeBlockKind, Event, Options, Parser, Tag};
 
 use super::{DocumentError, Source, autolink};
 
-/// Lists in quotes in lists … deeper than anybody reads, and still far from any stack's end.
+/// Limit of nested lists and quotes, far from any stack limit.
 pub(super) const NESTING_MAX: usize = 16;
 
-/// A longer address is not a link: it would be repeated for every line of the words that it is on.
+/// A longer address is not a link: it would be repeated for every line of its text.
 const ADDRESS_BYTES_MAX: usize = 2_000;
 
-/// Stands for an escaped bracket while citations are looked for; nobody's alphabet.
+/// Placeholder for an escaped bracket while citations are parsed; a private-use character.
 const ESCAPED: char = '\u{E001}';
 
 #[derive(Debug, Default, PartialEq)]
@@ -59,7 +59,7 @@ pub(super) enum Inline {
         to: String,
         inside: Vec<Inline>,
     },
-    /// Counted from one; `first` where the number is met for the first time.
+    /// Counted from one; `first` at the first use of the number.
     Note {
         number: usize,
         first: bool,
@@ -80,7 +80,7 @@ pub(super) fn options() -> Options {
 
 pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> Result<Page, DocumentError> {
     let events = Parser::new_ext(markdown, options()).into_offset_iter().map(|(event, range)| match event {
-        // A bracket that was written with a backslash is no citation.
+        // An escaped bracket is not a citation.
         Event::Text(text) if text.starts_with('[') && markdown[..range.start].ends_with('\\') => {
             Event::Text(text.replacen('[', &ESCAPED.to_string(), 1).into())
         }
@@ -117,7 +117,7 @@ pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> R
 }
 
 impl Page {
-    /// The title as a line of its own, unless the text begins with it anyway.
+    /// The title as a line of its own, unless the text begins with it.
     pub(super) fn shown_title(&self) -> Option<&str> {
         let title = self.title.as_deref()?;
         match self.blocks.first() {
@@ -144,7 +144,7 @@ impl Source {
     }
 }
 
-/// What the marks say without the marks.
+/// The text without markup.
 pub(super) fn plain(inlines: &[Inline]) -> String {
     let mut out = String::new();
     for inline in inlines {
@@ -171,15 +171,15 @@ struct Reader<'a> {
     defined: BTreeSet<String>,
     sources: &'a [Source],
     met: Vec<Met>,
-    /// The number that each has as a note.
+    /// The note number of each.
     numbers: HashMap<Met, usize>,
     definitions: HashMap<String, Vec<Inline>>,
-    /// Notes have no notes of their own: what would be one is text.
+    /// Notes have no notes of their own: a citation inside is text.
     in_note: bool,
 }
 
 impl Reader<'_> {
-    /// Everything up to the end of what it is in; the end itself is the caller's.
+    /// All blocks up to the end of the current element, which the caller consumes.
     fn blocks(&mut self, depth: usize) -> Result<Vec<Block>, DocumentError> {
         if depth > NESTING_MAX {
             return Err(DocumentError::Invalid(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its lists and quotes")));
@@ -199,7 +199,7 @@ impl Reader<'_> {
                     self.events.next();
                     blocks.extend(block);
                 }
-                // A tight list's items have their words without a paragraph round them.
+                // Items of a tight list have their text without a paragraph.
                 _ => blocks.push(Block::Paragraph { inside: self.inlines(depth + 1)? }),
             }
         }
@@ -219,7 +219,7 @@ impl Reader<'_> {
                 let text = self.raw();
                 Some(Block::Code { language, text: text.trim_end_matches('\n').to_owned() })
             }
-            // HTML is shown as it was written: nothing is lost, and nothing runs.
+            // HTML is shown as text: nothing is lost, and nothing runs.
             Tag::HtmlBlock => {
                 let text = self.raw();
                 let lines = text.trim_end().lines().map(Inline::text).collect::<Vec<_>>();
@@ -244,7 +244,7 @@ impl Reader<'_> {
             Tag::Table(align) => Some(self.table(align, depth)?),
             Tag::Paragraph => Some(Block::Paragraph { inside: self.inlines(depth)? }),
             _ => {
-                // Kinds of blocks that are not switched on; their text is kept all the same.
+                // Block kinds that are not enabled; their text is kept.
                 Some(Block::Quote { inside: self.blocks(depth)? })
             }
         })
@@ -287,7 +287,7 @@ impl Reader<'_> {
             return Err(DocumentError::Invalid(format!("the text is nested more than {NESTING_MAX} levels deep: flatten its marks")));
         }
         let mut inlines = Vec::new();
-        // Words come in pieces; citations are seen only in the whole.
+        // Text comes in pieces; citations are only recognized in the whole.
         let mut words = String::new();
         while let Some(event) = self.events.peek() {
             if matches!(event, Event::End(_) | Event::Rule) || matches!(event, Event::Start(tag) if !is_inline(tag)) {
@@ -349,13 +349,13 @@ impl Reader<'_> {
         inlines.push(Inline::Note { number, first: known.is_none() });
     }
 
-    /// Puts down the words so far, with the citations in them as notes.
+    /// Appends the collected text, with its citations as notes.
     fn cited(&mut self, words: &mut String, inlines: &mut Vec<Inline>) {
         let text = clean(&std::mem::take(words));
         let mut rest = 0;
         let cited = if self.in_note { Vec::new() } else { citations(&text, self.sources.len()) };
         for (range, numbers) in cited {
-            // The space before a raised number would be a hole.
+            // The space before a superscript number is removed.
             let before = text[rest..range.start].trim_end_matches(' ');
             if !before.is_empty() {
                 inlines.extend(autolink::linked(&before.replace(ESCAPED, "[")));
@@ -371,13 +371,13 @@ impl Reader<'_> {
     }
 }
 
-/// Where a text cites sources by number: `[1]`, `[^1]`, `[1, 3]`. Numbers that no source has are text.
+/// Citations of sources by number: `[1]`, `[^1]`, `[1, 3]`. Unknown numbers are text.
 pub(super) fn citations(text: &str, sources: usize) -> Vec<(std::ops::Range<usize>, Vec<usize>)> {
     let mut found = Vec::new();
     let mut from = 0;
     while let Some(open) = text[from..].find('[').map(|at| at + from) {
         from = open + 1;
-        // Nothing but numbers is looked at, so that a bracket that is never closed costs nothing.
+        // Only digits and separators are scanned, so that an unclosed bracket costs nothing.
         let is_other = |c: char| !(c.is_ascii_digit() || c.is_ascii_whitespace() || matches!(c, ',' | '^' | '+'));
         let Some(close) = text[from..].find(is_other).map(|at| at + from).filter(|at| text[*at..].starts_with(']')) else { continue };
         let numbers = text[open + 1..close].split(',').map(|part| part.trim().trim_start_matches('^').parse::<usize>());
@@ -397,13 +397,13 @@ fn marked(tag: &Tag<'_>, inside: Vec<Inline>) -> Inline {
         Tag::Strong => Inline::Strong { inside },
         Tag::Strikethrough => Inline::Strike { inside },
         Tag::Link { dest_url, .. } => link(dest_url, inside),
-        // A picture is not fetched: what it shows and where it is stays.
+        // An image is not fetched: its description and address are kept.
         Tag::Image { dest_url, .. } => link(dest_url, if inside.is_empty() { vec![Inline::text("image")] } else { inside }),
         _ => Inline::Emphasis { inside },
     }
 }
 
-/// Only what leads to a page or a person is a link; anything else (`javascript:`, `file:`) stays as words.
+/// Only web and mail addresses are links; anything else (`javascript:`, `file:`) is text.
 fn link(to: &str, inside: Vec<Inline>) -> Inline {
     let to = clean(to);
     let lower = to.to_lowercase();
@@ -422,7 +422,7 @@ fn is_break(html: &str) -> bool {
     matches!(html.trim().to_lowercase().replace(' ', "").as_str(), "<br>" | "<br/>")
 }
 
-/// What no format can carry: controls, and what is no character at all.
+/// Removes control characters and noncharacters, which no format can contain.
 fn clean(text: &str) -> String {
     text.chars().filter(|c| !(matches!(c, '\u{FFFE}' | '\u{FFFF}') || c.is_control() && *c != '\t')).collect()
 }
@@ -438,7 +438,7 @@ fn lines_apart(lines: Vec<Inline>) -> Vec<Inline> {
     out
 }
 
-/// A note is one paragraph, whatever it was written as.
+/// A note is one paragraph, whatever its source.
 fn flatten(blocks: Vec<Block>) -> Vec<Inline> {
     let mut out = Vec::new();
     for block in blocks {

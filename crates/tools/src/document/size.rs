@@ -1,24 +1,24 @@
-//! How much a document may be made of. Laying out takes hundreds of bytes for each word and cell, whatever they were in Markdown.
+//! Size limits of documents. Layout needs hundreds of bytes for each word and cell, whatever their size in Markdown.
 
 use super::DocumentError;
 use super::page::{Block, Inline, Page};
 
 const PARTS_MAX: usize = 60_000;
 const WORDS_MAX: usize = 400_000;
-/// As many as Word allows.
+/// The limit of Word.
 const COLUMNS_MAX: usize = 63;
 
-/// How much a page is made of.
+/// Size of a page's content.
 #[derive(Default)]
 struct Size {
-    /// Blocks, cells, and stretches of text of one look.
+    /// Blocks, cells, and runs of text of one style.
     parts: usize,
     words: usize,
     columns: usize,
 }
 
 impl Page {
-    /// Says what of the page is too much for a format that is laid out.
+    /// Returns an error if the page is too large for a format with layout.
     pub(super) fn check_size(&self) -> Result<(), DocumentError> {
         let mut size = Size::default();
         size.add_blocks(&self.blocks);
@@ -74,7 +74,7 @@ impl Size {
         }
     }
 
-    /// Counts what a line may be broken at.
+    /// Counts break opportunities.
     fn add_text(&mut self, text: &str) {
         self.words += 1 + text.bytes().filter(|byte| matches!(byte, b' ' | b'\n' | b'\t' | b'-' | b'/' | 0xE2..=0xF4)).count();
     }

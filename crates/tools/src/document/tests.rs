@@ -1,4 +1,4 @@
-//! Texts in, files out: what is in them, what cannot get into them, and where they are put.
+//! Markdown to files: their content, what is kept out of them, and their location.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::io::Read;
@@ -64,7 +64,7 @@ fn written(markdown: &str, format: Format) -> Vec<u8> {
 
 #[test]
 fn citations_become_notes_in_the_order_they_are_met() {
-    // Text; the notes' numbers in it, with the first mention marked; how many notes there are.
+    // Text; the numbers of its notes, with the first use marked; the number of notes.
     type Case = (&'static str, &'static [(usize, bool)], usize);
     let cases: &[Case] = &[
         ("a [2] b [1] c [2]", &[(1, true), (2, true), (1, false)], 2),
@@ -181,7 +181,7 @@ fn docx_has_words_own_parts() {
 fn pdf_is_one_and_no_text_is_code_to_it() {
     let bytes = written(SAMPLE, Format::Pdf);
     assert!(bytes.starts_with(b"%PDF-") && bytes.len() > 10_000);
-    // Markup and code of typesetters: each must come out as words, none may fail or run.
+    // Markup and typesetting code: each must come out as text, none may fail or run.
     for hostile in [
         "#panic(\"run\")",
         "#import \"@preview/x:1.0.0\"",
@@ -211,7 +211,7 @@ fn a_pdf_with_text_from_right_to_left_is_written() {
 fn what_no_font_has_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let settings = Settings { folder: home.path().into(), ..Settings::default() };
-    // A letter of a script that no font anybody ships has, for now.
+    // A letter that no common font has.
     let created = create(&settings, &asked("The letter \u{16AC0}\u{FFF0}.", Format::Pdf)).unwrap();
     assert!(created.notices.iter().any(|notice| notice.contains("no font")), "{created:?}");
     assert_eq!(create(&settings, &asked("The letter \u{16AC0}\u{FFF0}.", Format::Pdf)).unwrap().notices, created.notices);
@@ -248,13 +248,13 @@ fn the_same_document_is_the_same_file_and_no_other_is_touched() {
     ends(&first, "/report.html");
     assert_eq!(make("one"), Created { already: true, ..first.clone() });
     ends(&make("two"), "/report-2.html");
-    // A person goes on writing in it: it is left alone, and made anew beside it.
+    // A user edits the file: it is left alone, and a new one is written.
     std::fs::write(&first.path, "my own words").unwrap();
     let again = make("one");
     ends(&again, "/report-3.html");
     assert_eq!(std::fs::read_to_string(&first.path).unwrap(), "my own words");
     assert_eq!(make("one"), Created { already: true, ..again });
-    // A link that leads out is a name that is taken.
+    // A link to the outside counts as an existing name.
     std::os::unix::fs::symlink("/nowhere", home.path().join("report-4.html")).unwrap();
     ends(&make("three"), "/report-5.html");
 }
@@ -282,7 +282,7 @@ fn what_is_too_much_is_refused() {
     }
     let many = DocumentRequest { sources: vec![Source::default(); 4], ..asked("x", Format::Html) };
     assert!(create(&settings, &many).unwrap_err().to_string().contains("sources"));
-    // As deep as it may be, in the format with the shortest breath.
+    // The maximum depth, in the format with the lowest limit.
     let deepest = (0..7).map(|n| format!("{}- x\n", "  ".repeat(n))).collect::<String>();
     create(&settings, &asked(&deepest, Format::Pdf)).unwrap();
 }
@@ -321,7 +321,7 @@ fn what_is_too_much_to_lay_out_is_refused_with_the_reason() {
 
 #[test]
 fn notes_brackets_and_links_are_read_once() {
-    // Each takes minutes when notes, brackets or addresses are searched or copied once for each use.
+    // Each takes minutes if notes, brackets or addresses are searched or copied once per use.
     let labels: String = (0..60_000).map(|n| format!("[^a{n}]")).chain((0..60_000).map(|n| format!("\n\n[^a{n}]: b"))).collect();
     page::read(&labels, None, &[]).unwrap();
     page::read(&format!("{}]", "[".repeat(1_500_000)), None, &sources()).unwrap();

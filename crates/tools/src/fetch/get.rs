@@ -1,4 +1,4 @@
-//! Getting a body: redirects one by one, each through the guard; bytes counted after they were unpacked, while they come.
+//! Fetches a body: each redirect passes the guard; bytes are counted after decompression, while they arrive.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::guard::{self, Allowed, Lookup, Refused, Resolver};
 pub(super) struct Getter {
     /// Connects to public addresses only.
     guarded: Client,
-    /// For hosts a person has allowed.
+    /// For hosts that the user has allowed.
     open: Client,
     allowed: Vec<Allowed>,
     limits: Limits,
@@ -22,7 +22,7 @@ pub(super) struct Getter {
 
 pub(super) struct Got {
     pub(super) address: Url,
-    /// It was reached because the user allowed its host, so it may be an address that is not public.
+    /// It was reached because the user allowed its host, so its address may be private.
     pub(super) is_internal: bool,
     pub(super) kind: String,
     pub(super) changed: Option<String>,

@@ -1,12 +1,12 @@
-//! Where a connection may go.
+//! Restricts the destination of a connection.
 //!
 //! ```text
-//! address ──check──▶ literal IP? ──▶ public?          (the client connects to literals without asking anybody)
+//! address ──check──▶ literal IP? ──▶ public?          (the client connects to literals without a resolver)
 //!               └──▶ name ──resolve, once──▶ public addresses only ──▶ connect to exactly these
 //! ```
 //!
-//! The resolver is the client's own, so what was checked is what is connected to: a name that points elsewhere the next moment has
-//! gained nothing. Every redirect goes through the same door.
+//! The resolver is the client's own, so the checked address is the one that is connected to, and DNS rebinding has no effect. Every
+//! redirect passes the same check.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -29,7 +29,7 @@ impl Allowed {
         let url = Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
         let is_plain = url.path() == "/" && url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
         let host = url.host_str().filter(|_| is_plain).ok_or_else(wrong)?.to_owned();
-        // The parser drops the port that is usual, which is a port all the same.
+        // The parser drops the default port, which is still a port.
         let port = url.port().or_else(|| text.ends_with(":80").then_some(80));
         Ok(Allowed { host, port })
     }
@@ -39,7 +39,7 @@ impl Allowed {
     }
 }
 
-/// Whether this may be asked for at all, short of where its name leads.
+/// Whether this URL may be requested, apart from the addresses of its name.
 pub(super) fn check(url: &Url, is_allowed: bool) -> Result<(), String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("only http and https are read, not `{}:`", url.scheme()));
@@ -62,7 +62,7 @@ pub(super) fn check(url: &Url, is_allowed: bool) -> Result<(), String> {
     }
 }
 
-/// An IP address written out. The URL parser has already read octal, hexadecimal and decimal spellings.
+/// A literal IP address. The URL parser has already normalized octal, hexadecimal and decimal forms.
 fn literal(url: &Url) -> Option<IpAddr> {
     let host = url.host_str()?;
     match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
@@ -71,14 +71,14 @@ fn literal(url: &Url) -> Option<IpAddr> {
     }
 }
 
-/// Web pages stand on 80, 443 and high ports; below and between are services that would misread a request as their own language.
+/// Web pages use 80, 443 and high ports; other ports belong to services that could interpret a request as their own protocol.
 fn is_web_port(port: u16) -> bool {
     const OTHERS: [u16; 20] =
         [1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6379, 6566, 6665, 6666, 6667, 6668, 6669, 6697, 10080, 11211];
     matches!(port, 80 | 443) || (port >= 1024 && !OTHERS.contains(&port))
 }
 
-/// Whether an address belongs to the internet at large. What is not known to be public is not.
+/// Whether an address is public. Unknown ranges are not.
 pub fn is_public(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => is_public_v4(ip),
@@ -93,7 +93,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         ([10, 0, 0, 0], 8),      // private
         ([100, 64, 0, 0], 10),   // behind a provider's NAT
         ([127, 0, 0, 0], 8),     // loopback
-        ([169, 254, 0, 0], 16),  // link-local, and where clouds keep their keys
+        ([169, 254, 0, 0], 16),  // link-local, and cloud metadata services
         ([172, 16, 0, 0], 12),   // private
         ([192, 0, 0, 0], 24),    // protocol assignments
         ([192, 0, 2, 0], 24),    // documentation
@@ -112,20 +112,20 @@ fn is_public_v6(ip: Ipv6Addr) -> bool {
     let parts = ip.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
     match parts {
-        // An IPv4 address in other clothes is what it is underneath: mapped, and through NAT64.
+        // An embedded IPv4 address counts as that address: mapped, and NAT64.
         [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => is_public_v4(v4(high, low)),
-        // 6to4: the second and third parts are the IPv4 address it is sent to.
+        // 6to4: the second and third parts are the IPv4 address.
         [0x2002, high, low, ..] => is_public_v4(v4(high, low)),
-        // Teredo, benchmarks, ORCHID and other things that are no hosts; documentation.
+        // Teredo, benchmarks, ORCHID and other ranges without hosts; documentation.
         [0x2001, second, ..] if second < 0x200 => false,
         [0x2001, 0xdb8, ..] => false,
         [0x3fff, second, ..] if second < 0x1000 => false,
-        // Otherwise only what is given out for the internet, 2000::/3; all else is local, multicast or reserved.
+        // Otherwise only global unicast, 2000::/3; the rest is local, multicast or reserved.
         [first, ..] => first & 0xe000 == 0x2000,
     }
 }
 
-/// What a name means. The system's answer, or a test's.
+/// Name resolution: the system's, or a test's.
 pub(super) trait Lookup: Send + Sync {
     fn lookup(&self, name: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>;
 }
@@ -138,7 +138,7 @@ impl Lookup for SystemLookup {
     }
 }
 
-/// The client's resolver: of the addresses a name has, only those that may be reached.
+/// The client's resolver: returns only the permitted addresses of a name.
 pub(super) struct Resolver {
     pub(super) lookup: Arc<dyn Lookup>,
     pub(super) only_public: bool,
@@ -162,7 +162,7 @@ impl Resolve for Resolver {
     }
 }
 
-/// A host that is not for fetching.
+/// A host that may not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
     host: String,

@@ -1,10 +1,10 @@
-//! Reading a page: its readable text, title and date, as passages by heading.
+//! Fetches a page: its readable text, title and date, as passages by heading.
 //!
-//! An address comes from a model or a page, so it may be meant for something that only this machine can reach. [`guard`] decides where a
-//! connection may go, on the very addresses it is made to; [`get`] bounds what comes back; [`page`] makes text of it.
+//! An address comes from a model or a page, so it may target something that only this machine can reach. [`guard`] checks the addresses
+//! that are connected to; [`get`] limits the response; [`page`] extracts text.
 //!
-//! Limits a user meets: no scripts are run, so pages that build themselves in the browser are nearly empty; a proxy of the system is
-//! not used, because behind it nobody could check where a name leads; PDF and DOCX are read only where there is a reader process.
+//! Limits: no scripts run, so pages rendered in the browser are nearly empty; a system proxy is not used, because the address behind it
+//! could not be checked; PDF and DOCX need a reader process.
 
 mod get;
 mod guard;
@@ -33,7 +33,7 @@ pub const KIND: Kind = Kind {
     make,
 };
 
-/// Bounds on one page.
+/// Limits of one page.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     time_max: Duration,

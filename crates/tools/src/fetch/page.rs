@@ -1,4 +1,4 @@
-//! Text out of a body: decode, keep what a reader would read, and cut it into passages at headings.
+//! Extracts text from a body: decodes it, keeps readable content, and splits it into passages at headings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::get::Got;
 use crate::reader::{Job, JobResult, ReaderProcess};
 use crate::time::rfc3339;
 
-/// What is known of a body beside its bytes.
+/// What is known about a body.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Fetched {
     pub(crate) address: String,
@@ -36,18 +36,18 @@ pub(super) struct Section {
     pub(super) text: String,
 }
 
-/// About what one citation should span.
+/// About the size of one citation.
 const SECTION_BYTES_MAX: usize = 1_600;
-/// Deeper than any page people write; the readers of trees descend by calling themselves.
+/// Deeper than real pages; parsers of trees are recursive.
 const DEPTH_MAX: usize = 400;
 const ELEMENTS_MAX: usize = 60_000;
 const STACK_BYTES: usize = 32 << 20;
 const DOCUMENT_TEXT_BYTES_MAX: u64 = 32 << 20;
 const READ_MAX: Duration = Duration::from_secs(30);
-/// Reading a page is work for a processor, and this many may be read at once.
+/// Parsing is CPU-bound, so the number of concurrent pages is limited.
 static TURNS: Semaphore = Semaphore::const_new(2);
 
-/// Refuses what cannot be read before its bytes are fetched. PDF and DOCX need a reader process.
+/// Rejects unreadable types before their bytes are fetched. PDF and DOCX need a reader process.
 pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<(), String> {
     let bare = bare(kind);
     if let Some(format) = document_format(&bare, address.path()) {
@@ -66,7 +66,7 @@ pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<
     Err(format!("{address} is `{bare}`, which is not text; look for a page that describes it"))
 }
 
-/// In the reader process if there is one, and otherwise on a thread of this process.
+/// In the reader process if there is one, otherwise on a thread of this process.
 pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Page, String> {
     let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
     let address = got.address.clone();
@@ -80,7 +80,7 @@ pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Pag
     }
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let work = move || {
-        // The receiver may be gone, and the turn is over only when the work is.
+        // The receiver may be gone; the permit is released only when the work is done.
         let _ = sender.send(parse(&fetched, &got.body));
         drop(turn);
     };
@@ -157,7 +157,7 @@ fn readable(html: &str, address: &str) -> (Option<String>, Option<String>, Strin
     let Ok(article) = article else { return plain() };
     let text = article.text_content.to_string();
     let all = stripped(html);
-    // Short pages and lists of links are not articles; all of their words are better than a tenth of them.
+    // Short pages and link lists are not articles; then the whole text is better.
     let text = if text.trim().len() < 200 && all.len() > 2 * text.len() { all } else { text };
     let title = Some(article.title.trim().to_owned()).filter(|title| !title.is_empty()).or_else(|| title_of(html));
     (title, article.published_time.or(article.modified_time), text)
@@ -184,14 +184,14 @@ fn is_text(kind: &str) -> bool {
     kind.starts_with("text/") || known.contains(&kind) || kind.ends_with("+json") || kind.ends_with("+xml")
 }
 
-/// What the bytes say of themselves, then the header, then the page; then a guess that is never worse than nothing.
+/// Byte order mark, then the header, then the page; then a guess.
 fn decode(body: &[u8], kind: &str) -> String {
     if let Some((encoding, _)) = Encoding::for_bom(body) {
         return encoding.decode(body).0.into_owned();
     }
     let declared = label(kind).or_else(|| label(&String::from_utf8_lossy(&body[..body.len().min(2_048)])));
     let declared = declared.and_then(|label| Encoding::for_label(label.as_bytes()));
-    // Pages that say Latin-1 are often UTF-8 all the same, and hardly ever by accident.
+    // Pages that declare Latin-1 are often UTF-8, and valid UTF-8 is hardly ever accidental.
     let is_utf8 = std::str::from_utf8(body).is_ok();
     let encoding = match declared {
         Some(encoding) if encoding == WINDOWS_1252 && is_utf8 => UTF_8,
@@ -209,7 +209,7 @@ fn label(text: &str) -> Option<String> {
     Some(label).filter(|label| !label.is_empty())
 }
 
-/// How deep elements nest, roughly and from above: what is never closed counts as open.
+/// An upper bound of the nesting depth: unclosed elements count as open.
 fn depth(html: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     let bytes = html.as_bytes();
@@ -242,7 +242,7 @@ fn title_of(html: &str) -> Option<String> {
     Some(title).filter(|title| !title.is_empty())
 }
 
-/// All words of a page without a tree: one pass, whatever the page is made of. For pages that were made to be hard to read.
+/// All text of a page in one pass without a tree, for pages that are too deep to parse.
 fn stripped(html: &str) -> String {
     let lower = html.to_ascii_lowercase();
     let mut text = String::new();
@@ -256,7 +256,7 @@ fn stripped(html: &str) -> String {
             .find(|name| rest[1..].starts_with(name) && !rest.as_bytes().get(1 + name.len()).is_some_and(u8::is_ascii_alphanumeric));
         if let Some(name) = hidden {
             let close = format!("</{name}");
-            // Unclosed, it swallows the rest, as in a browser.
+            // An unclosed element takes the rest, as in a browser.
             at = rest.find(&close).map_or(html.len(), |end| open + end + close.len());
             at = lower[at..].find('>').map_or(html.len(), |end| at + end + 1);
             continue;
@@ -320,7 +320,7 @@ fn unescaped(text: &str) -> String {
         .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
-/// Markdown cut at its headings, and long parts at their paragraphs.
+/// Splits Markdown at its headings, and long parts at their paragraphs.
 pub(super) fn sections(markdown: &str) -> Vec<Section> {
     let mut sections = Vec::new();
     let mut headings: Vec<(usize, String)> = Vec::new();
@@ -361,7 +361,7 @@ fn close(sections: &mut Vec<Section>, headings: &[(usize, String)], text: &mut S
         if !part.is_empty() && part.len() + block.len() > SECTION_BYTES_MAX {
             end(&mut part);
         }
-        // A block longer than a passage is cut at words.
+        // A block longer than a passage is split at words.
         let mut rest = block;
         while rest.len() > SECTION_BYTES_MAX {
             let mut at = SECTION_BYTES_MAX;

@@ -1,4 +1,4 @@
-//! The hostile set, on real local servers: everything that tries to reach inside, to never end, or to be something else.
+//! Hostile pages on real local servers: private addresses, endless responses, disguised content.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,7 +19,7 @@ use super::page::{Section, sections};
 use super::{KIND, Limits, around};
 use crate::testing::{Session, session_of};
 
-/// Machines that test are busy; what must end by its time limit is tried with the other one.
+/// Test machines are busy; time limits are tested with the other value.
 const PATIENT: Duration = Duration::from_secs(25);
 const BRIEF: Duration = Duration::from_secs(2);
 
@@ -150,7 +150,7 @@ fn hosts_that_are_allowed() {
     }
 }
 
-/// Names as this test wants them: the answers of each name in turn, the last one again and again.
+/// A resolver for tests: the answers of each name in turn, the last one repeated.
 #[derive(Default)]
 struct Names {
     answers: BTreeMap<&'static str, Vec<Vec<&'static str>>>,
@@ -170,7 +170,7 @@ impl Lookup for Names {
     }
 }
 
-/// A server that writes whatever bytes a path stands for.
+/// A server that writes arbitrary bytes for a path.
 struct Stage {
     port: u16,
     hits: Arc<AtomicUsize>,
@@ -185,7 +185,7 @@ async fn stage() -> Stage {
         while let Ok((stream, _)) = listener.accept().await {
             counted.fetch_add(1, Ordering::SeqCst);
             tokio::spawn(async move {
-                // The client may hang up in the middle; that is what is tried here.
+                // The client may disconnect in the middle.
                 let _ = play(stream, port).await;
             });
         }
@@ -313,7 +313,7 @@ async fn play(mut stream: TcpStream, port: u16) -> std::io::Result<()> {
     stream.shutdown().await
 }
 
-/// `page.test` is allowed and here; `inside.test` is here and not allowed; `flip.test` is public when first asked and here from then on.
+/// `page.test` is allowed and local; `inside.test` is local and not allowed; `flip.test` is public at first and local afterwards.
 async fn open(stage: &Stage, time_max: Duration) -> (Session, Arc<Names>) {
     let here = vec![vec!["127.0.0.1"]];
     let answers = BTreeMap::from([
@@ -429,7 +429,7 @@ async fn hostile_servers_get_nowhere() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Pages made to be hard to read are read all the same, or at least end.
+    // Pages that are hard to parse are still read, or at least end.
     for (path, says) in [("/deep", "deep words"), ("/unclosed", "unclosed words"), ("/many", "one of many")] {
         let reply = fetch.call("fetch", json!({"url": format!("{base}{path}")})).await;
         assert!(reply.text.contains(says), "{path}");
@@ -458,13 +458,13 @@ async fn names_that_lead_inside_do_not_connect() {
     ] {
         fetch.refuses("fetch", at(name), &[says]).await;
     }
-    // Rebinding: public when it is looked up, here the next moment. There is only one lookup per connection, and its answer is
-    // what is connected to, which nobody answers at; the second attempt sees where it leads.
+    // Rebinding: public at the lookup, local afterwards. There is one lookup per connection, and its result is what is connected to, where
+    // nothing listens; the second attempt sees the local address.
     let first = fetch.refuses("fetch", at("flip.test"), &[]).await;
     assert!(!first.contains(SECRET), "{first}");
     assert_eq!(names.asked.lock().unwrap()["flip.test"], 1);
     fetch.refuses("fetch", at("flip.test"), &["not on the public internet"]).await;
-    // One good and one bad address: only the good one is tried.
+    // One public and one private address: only the public one is tried.
     fetch.refuses("fetch", at("both.test"), &[]).await;
     // The allowed host on another port is not allowed.
     let other = TcpListener::bind("127.0.0.1:0").await.unwrap();

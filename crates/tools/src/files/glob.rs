@@ -1,22 +1,22 @@
-//! What a path looks like: `*` and `?` within a folder, `**` across folders. All other characters stand for themselves.
+//! Path patterns: `*` and `?` within a folder, `**` across folders. All other characters are literal.
 
 use regex::Regex;
 
 pub(super) struct Glob {
-    /// `None`: no wildcard, so any part of the path will do.
+    /// `None`: no wildcard, so any part of the path matches.
     whole: Option<Regex>,
     plain: String,
 }
 
 impl Glob {
-    /// An error if the pattern is too long for an expression.
+    /// An error if the pattern is too long for a regular expression.
     pub(super) fn new(pattern: &str) -> Result<Glob, regex::Error> {
         let plain = pattern.to_lowercase();
         let whole = pattern.contains(['*', '?']).then(|| Regex::new(&expression(&plain))).transpose()?;
         Ok(Glob { whole, plain })
     }
 
-    /// Takes time proportional to pattern and path.
+    /// Time is linear in pattern and path.
     pub(super) fn fits(&self, path: &str) -> bool {
         let path = path.to_lowercase();
         match &self.whole {
@@ -28,7 +28,7 @@ impl Glob {
 
 fn expression(pattern: &str) -> String {
     let mut expression = String::from("(?s)^");
-    // Without a slash it is about the name, wherever that is.
+    // Without a slash it matches the file name in any folder.
     if !pattern.contains('/') {
         expression.push_str("(?:.*/)?");
     }
@@ -37,7 +37,7 @@ fn expression(pattern: &str) -> String {
         let after_stars = rest.trim_start_matches('*');
         match (first, rest.len() - after_stars.len()) {
             ('*', 1) => expression.push_str("[^/]*"),
-            // `a/**/b` is also `a/b`: the slash after it belongs to what it stands for, which is whole folders, or all that is left.
+            // `a/**/b` also matches `a/b`: `**/` stands for any number of whole folders.
             ('*', _) => {
                 rest = after_stars.strip_prefix('/').unwrap_or(after_stars);
                 expression.push_str(if rest.is_empty() { ".*" } else { "(?:.*/)?" });
@@ -86,7 +86,7 @@ mod tests {
         for (pattern, path, fits) in rows {
             assert_eq!(Glob::new(pattern).unwrap().fits(path), fits, "{pattern} {path}");
         }
-        // A pattern made to be slow.
+        // A pattern with exponential backtracking elsewhere.
         assert!(!Glob::new(&"*a".repeat(100)).unwrap().fits(&"a".repeat(99)));
     }
 }

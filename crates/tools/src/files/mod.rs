@@ -1,15 +1,13 @@
-//! Files under one folder, the root, that no path leads out of: the workspace of the thread, or a folder that the user named.
+//! Files below one folder, the root: the workspace of the thread, or a folder that the user named.
 //!
-//! Every name is resolved beneath the root's own descriptor ([`crate::beneath`]), so there is no moment between a check and its use:
-//! `..`, absolute paths, links and folders swapped meanwhile all end at the root. Reading follows links that stay inside; writing follows
-//! none. Only plain files are opened. A file with several hard links is not read, because its other name may be outside; writing
-//! puts a new file in its place and so never reaches the other name.
+//! Every path is resolved beneath the root's descriptor ([`crate::beneath`]), so there is no gap between check and use: `..`, absolute
+//! paths, links and swapped folders cannot leave the root. Reading follows links that stay inside; writing follows none. Only regular files
+//! are opened. A file with several hard links is not read, because its other name may be outside; writing replaces the file and so never
+//! changes the other name.
 //!
-//! What is read counts as the user's own words, also when a flow wrote it there before from somebody else's: whoever lets flows write into the
-//! root should keep that in mind.
+//! Content counts as the user's own, even if a flow wrote it there from other sources.
 //!
-//! Limits a user meets: Linux 5.6 or newer; text only; a folder that somebody moves out of the root *while* a file is written into it
-//! takes that file along.
+//! Limits: Linux 5.6 or newer; text only; a folder that is moved out of the root *while* a file is written into it takes that file along.
 
 mod glob;
 pub(crate) mod root;
@@ -125,7 +123,7 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     Ok(kind.around(Toolset::new(kind.name, kind.about, tools)))
 }
 
-/// Does something in the folder of the call's thread, off the runtime: the disk may be slow, and the kernel does not wait asynchronously.
+/// Works in the folder of the call's thread on a blocking thread, because file IO may be slow.
 async fn in_root<T: Send + 'static>(
     workspaces: Workspaces,
     call: CallContext,
@@ -182,7 +180,7 @@ fn read(workspaces: &Workspaces) -> Tool {
     })
 }
 
-/// How long a file is, for questions about that: a model counts badly.
+/// The size of a file, for questions about it: models count badly.
 fn counted(name: &str, text: &str, lines: usize) -> Passage {
     let text = format!("{name} has {lines} lines, {} words and {} characters.", text.split_whitespace().count(), text.chars().count());
     Passage { text, title: Some(name.to_owned()), place: Some("size".to_owned()), ..Passage::default() }
@@ -192,7 +190,7 @@ fn write(workspaces: &Workspaces) -> Tool {
     let workspaces = workspaces.clone();
     let about = "Write a text file under the root: whole or not at all, even if the machine stops. Say with `mode` what is to happen to a file \
                  that is already there.";
-    // In a folder that only runs write to, nothing is lost that is dear to a person.
+    // A folder that only runs write to has no user data to lose.
     let hints = Hints { reads_only: false, destroys: !workspaces.is_own(), repeats: true, open_world: false };
     Tool::new("write", about, hints, move |takes: WriteTakes, call| {
         let mode = match takes.mode {
@@ -203,7 +201,7 @@ fn write(workspaces: &Workspaces) -> Tool {
     })
 }
 
-/// A tool of its own, because annotations are per tool: writing twice is writing once, adding twice is not.
+/// A separate tool, because annotations are per tool: writing is idempotent, appending is not.
 fn append(workspaces: &Workspaces) -> Tool {
     let workspaces = workspaces.clone();
     let about = "Add text at the end of a file under the root, or begin the file. What is there stays.";
@@ -223,7 +221,7 @@ async fn put(workspaces: Workspaces, call: CallContext, path: String, content: S
 struct Found {
     pattern: String,
     entries: Vec<Entry>,
-    /// Whether the search ended at a limit.
+    /// Whether the search stopped at a limit.
     cut: bool,
 }
 

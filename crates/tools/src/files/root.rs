@@ -1,4 +1,4 @@
-//! The root's descriptor, and everything that is done beneath it.
+//! The root's descriptor and all operations beneath it.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -25,13 +25,13 @@ const ENTRIES_MAX: usize = 1_000;
 const FOUND_MAX: usize = 200;
 const VISITED_MAX: usize = 50_000;
 const DEPTH_MAX: usize = 40;
-/// One reply's worth of text, and how far into a file lines are counted.
+/// Limits of the text in one reply, and of the part of a file in which lines are counted.
 const READ_BYTES_MAX: usize = 96 << 10;
 const SCAN_BYTES_MAX: u64 = 256 << 20;
 const FILE_BYTES_MAX: u64 = 8 << 20;
 
 const DIR: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
-/// A pipe is not waited for, and a terminal does not become ours.
+/// Does not block on a pipe and does not acquire a controlling terminal.
 const LOOK: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 pub(crate) struct Root {
@@ -40,10 +40,10 @@ pub(crate) struct Root {
     name: String,
 }
 
-/// What becomes of a file that is already there.
+/// What happens to an existing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteMode {
-    /// It is an error, unless it holds just what is to be written.
+    /// An error, unless it has exactly the new content.
     Create,
     Replace,
     Append,
@@ -92,7 +92,7 @@ impl Root {
         let root = fs::open(path, DIR, Bits::empty()).map_err(|error| format!("the folder {} cannot be opened: {error}", path.display()))?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let root = Root { root, name };
-        // Better to know now than at the first call.
+        // Fails now instead of at the first call.
         root.resolve(".", DIR, Links::Inside).map_err(|error| format!("this system cannot keep paths beneath a folder ({error})"))?;
         Ok(root)
     }
@@ -130,12 +130,12 @@ impl Root {
         Ok(part)
     }
 
-    /// The size of the file afterwards.
+    /// Returns the size of the file afterwards.
     pub(crate) fn write(&self, path: &str, content: &[u8], mode: WriteMode) -> Result<u64, ToolError> {
         let path = checked(path)?;
         let (folder, name) = parent_and_name(path)?;
         let dir = self.made(folder).map_err(|error| explain(folder, error))?;
-        // What is added is read, joined and put in place whole, so of two at once one would be lost.
+        // An append reads, joins and replaces the whole file, so concurrent ones are serialized.
         let _alone = (mode == WriteMode::Append).then(|| alone(&dir)).transpose().map_err(|error| explain(folder, error))?;
         let there = match fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Some(stat),
@@ -175,7 +175,7 @@ impl Root {
         Ok(size)
     }
 
-    /// A file that is there and holds just this was created by the same call before.
+    /// An existing file with exactly this content was created by the same call before.
     fn created(&self, path: &str, content: &[u8]) -> Result<u64, ToolError> {
         let (file, _) = self.plain_file(path)?;
         let mut there = Vec::new();
@@ -204,7 +204,7 @@ impl Root {
         Ok((found, is_cut))
     }
 
-    /// Every file and folder, as far as the limits of a walk reach.
+    /// Every file and folder, within the limits of a walk.
     pub(crate) fn files(&self) -> Result<Vec<Entry>, ToolError> {
         let mut found = Vec::new();
         self.walk(|path, stat| {
@@ -214,7 +214,7 @@ impl Root {
         Ok(found)
     }
 
-    /// A plain file, whole.
+    /// A regular file, whole.
     pub(crate) fn bytes(&self, path: &str) -> Result<Vec<u8>, ToolError> {
         let path = checked(path)?;
         let (file, stat) = self.plain_file(path)?;
@@ -227,14 +227,15 @@ impl Root {
         }
     }
 
-    /// Visits what is below the root, in order, without following links, until `visit` says no. Says whether something was left out.
+    /// Visits everything below the root, in order, without following links, until `visit` returns `false`. Returns whether something was
+    /// left out.
     fn walk(&self, mut visit: impl FnMut(String, &Stat) -> bool) -> bool {
         let mut visited = 0;
         let mut is_cut = false;
         let mut folders = vec![(String::new(), 0)];
         while let Some((folder, depth)) = folders.pop() {
             let path = if folder.is_empty() { "." } else { &folder };
-            // Gone or closed to us meanwhile: as if it were not there.
+            // Removed or not readable: skipped.
             let Ok(dir) = self.resolve(path, DIR, Links::Refused) else { continue };
             let Ok(entries) = entries_of(dir.as_fd()) else { continue };
             let mut inner = Vec::new();
@@ -272,7 +273,7 @@ impl Root {
         }
     }
 
-    /// The folder, made where it is missing, without following a single link.
+    /// Opens the folder, creating missing ones, without following links.
     fn made(&self, folder: &str) -> Result<OwnedFd, Errno> {
         let mut dir = self.resolve(".", DIR, Links::Refused)?;
         for part in Path::new(folder).components() {
@@ -291,13 +292,13 @@ impl Root {
     }
 }
 
-/// Whole or not at all: written beside, made durable, then put in place by one rename.
+/// Atomic: written to a temporary file, synced, then renamed.
 fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: Bits, only_new: bool) -> Result<(), Errno> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let beside = format!(".baton-{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = match fs::openat(dir, &beside, flags, Bits::from_raw_mode(0o600)) {
-        // Left by a process of the same number that died in the middle.
+        // Left by a crashed process with the same id.
         Err(Errno::EXIST) => {
             fs::unlinkat(dir, &beside, AtFlags::empty())?;
             fs::openat(dir, &beside, flags, Bits::from_raw_mode(0o600))?
@@ -314,7 +315,7 @@ fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: Bits, only_
     };
     let end = fill();
     if end.is_err() {
-        // The first error is the one to tell.
+        // The first error is the one to report.
         let _ = fs::unlinkat(dir, &beside, AtFlags::empty());
         return end;
     }
@@ -324,7 +325,7 @@ fn put(dir: BorrowedFd<'_>, name: &OsStr, content: [&[u8]; 2], bits: Bits, only_
 fn lines_of(reader: &mut impl std::io::BufRead, from_line: usize, lines: usize) -> std::io::Result<Part> {
     let mut text: Vec<u8> = Vec::new();
     let mut line = 1;
-    // Where in `text` the line at hand begins; `None` between lines.
+    // Start of the current line in `text`; `None` between lines.
     let mut begun: Option<usize> = None;
     let mut next_line = None;
     loop {
@@ -336,7 +337,7 @@ fn lines_of(reader: &mut impl std::io::BufRead, from_line: usize, lines: usize) 
             next_line = Some(line);
             break;
         }
-        // Either up to the next line or all there is.
+        // Up to the next line or the end of the buffer.
         let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
         let piece = &buffer[..end.unwrap_or(buffer.len())];
         if line >= from_line {
@@ -344,7 +345,7 @@ fn lines_of(reader: &mut impl std::io::BufRead, from_line: usize, lines: usize) 
             let room = READ_BYTES_MAX - text.len();
             if piece.len() > room {
                 if line == from_line {
-                    // A line longer than a whole reply is cut, or nobody could ever get past it.
+                    // A line longer than a whole reply is cut, otherwise the reader could not get past it.
                     text.extend_from_slice(&piece[..room]);
                     text.extend_from_slice("… (the rest of this line is left out)".as_bytes());
                     line += 1;
@@ -364,7 +365,7 @@ fn lines_of(reader: &mut impl std::io::BufRead, from_line: usize, lines: usize) 
             begun = None;
         }
     }
-    // The last line of a file need not end.
+    // The last line of a file need not end with a newline.
     let past = if begun.is_some() { line + 1 } else { line };
     let lines = past.saturating_sub(from_line);
     let text = String::from_utf8_lossy(&text).trim_end_matches(['\n', '\r']).to_owned();
@@ -397,14 +398,14 @@ fn kind_of(stat: &Stat) -> EntryKind {
     }
 }
 
-/// Nobody else adds to a file in this folder while this lives, in other processes neither.
+/// Locks the folder against concurrent appends, also of other processes.
 fn alone(dir: impl AsFd) -> rustix::io::Result<OwnedFd> {
     let lock = fs::openat(dir, ".", LOOK | OFlags::DIRECTORY, Bits::empty())?;
     rustix::io::retry_on_intr(|| fs::flock(&lock, FlockOperation::LockExclusive))?;
     Ok(lock)
 }
 
-/// What the kernel would misunderstand, or a planner has misunderstood.
+/// Rejects paths that the kernel or a planner would misinterpret.
 fn checked(path: &str) -> Result<&str, ToolError> {
     if path.is_empty() {
         return Err("`path` is empty; `.` is the root".into());

@@ -1,4 +1,4 @@
-//! The hostile set: every way out of a folder that we know of, and what must come of it.
+//! Every known way out of a folder, and the expected result.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -13,7 +13,7 @@ use crate::Settings;
 use crate::testing::{Session, session_with};
 use crate::workspace::Workspaces;
 
-/// A root with something to find, beside something that must not be found.
+/// A root with files, beside files that must not be found.
 struct TestFolders {
     _all: TempDir,
     root: std::path::PathBuf,
@@ -80,7 +80,7 @@ async fn writes_whole_files() {
     let on_disk = |path: &str| fs::read_to_string(house.root.join(path)).unwrap();
     files.call("write", json!({"path": "new/folder/a.md", "content": "first", "mode": "create"})).await;
     assert_eq!(on_disk("new/folder/a.md"), "first");
-    // The same call again, as after a crash, is the same as once; another content is not.
+    // Repeating the call, as after a crash, has no further effect; other content is an error.
     files.call("write", json!({"path": "new/folder/a.md", "content": "first", "mode": "create"})).await;
     files.refuses("write", json!({"path": "new/folder/a.md", "content": "second", "mode": "create"}), &["already there", "replace"]).await;
     fs::set_permissions(house.root.join("new/folder/a.md"), fs::Permissions::from_mode(0o640)).unwrap();
@@ -198,7 +198,7 @@ async fn r11_no_path_leads_out() {
         files.refuses("write", json!({"path": path, "content": "overwritten", "mode": "replace"}), &[says]).await;
         files.refuses("append", json!({"path": path, "content": "overwritten"}), &[says]).await;
     }
-    // Through a hard link: the name inside is made new, the one outside keeps what it had.
+    // Through a hard link: the name inside is replaced, the one outside keeps its content.
     files.refuses("append", json!({"path": "hard", "content": "overwritten"}), &["replace"]).await;
     files.call("write", json!({"path": "hard", "content": "mine now", "mode": "replace"})).await;
     files.refuses("write", json!({"path": "big", "content": "x".repeat(3 << 20).repeat(3), "mode": "replace"}), &["several files"]).await;
@@ -206,7 +206,7 @@ async fn r11_no_path_leads_out() {
     assert_eq!(fs::read_dir(outside).unwrap().count(), 1, "nothing was made outside");
 }
 
-/// Somebody swaps a folder for a link to the outside, again and again, while files are read and written through it.
+/// A folder is repeatedly swapped for a link to the outside while files are read and written through it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r11_races_lead_nowhere() {
     let house = house();

@@ -1,6 +1,6 @@
-//! Gmail's REST interface, in two steps that can be told apart afterwards: a mail is first put there as a draft (nothing is
-//! sent), and then that draft is sent, which makes it disappear from the drafts. After a crash between the two it is asked
-//! whether the mail is among the sent ones (`rfc822msgid:`) or still a draft.
+//! Gmail's REST API, in two steps that can be distinguished afterwards: a mail is first created as a draft (nothing is sent), and then that
+//! draft is sent, which removes it from the drafts. After a crash between the two, the server is asked whether the mail is among the sent
+//! ones (`rfc822msgid:`) or still a draft.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use super::settings::Gmail as Settings;
 use super::{Handed, MailError};
 
 const REPLY_BYTES_MAX: usize = 1_000_000;
-/// Of calls that are safe to make again, when the server is busy or away.
+/// For calls that are safe to repeat, when the server is busy or unreachable.
 const TRIES_MAX: u32 = 4;
 const PAUSE_MS_MAX: u64 = 10_000;
 
 pub(super) struct Gmail {
     settings: Settings,
     client: Client,
-    /// The access token; got when it is first needed, and anew when the server no longer takes it.
+    /// The access token; requested when first needed, and again when the server rejects it.
     token: Mutex<Option<String>>,
 }
 
@@ -37,7 +37,7 @@ impl Gmail {
         Ok(Self { settings: settings.clone(), client, token: Mutex::new(None) })
     }
 
-    /// The mail as a draft. One that was made before a crash is found again rather than made twice.
+    /// Creates the mail as a draft. One created before a crash is found again instead of being created twice.
     pub(super) async fn draft(&self, message_id: &str, mail: &[u8]) -> Result<String, Fault> {
         let listed = self.call(Method::GET, &self.url("gmail/v1/users/me/drafts", &[("q", &by_id("", message_id))])?, Body::None, true).await?;
         if let Some(id) = listed.pointer("/drafts/0/id").and_then(Value::as_str) {
@@ -48,7 +48,7 @@ impl Gmail {
         made["id"].as_str().map(str::to_owned).ok_or_else(|| Fault::plain("Gmail made a draft without saying its id"))
     }
 
-    /// Sends the draft. The caller has noted down that it is about to.
+    /// Sends the draft. The caller has recorded the intent.
     pub(super) async fn send(&self, draft: &str, message_id: &str) -> Result<Handed, MailError> {
         let url = match self.url("gmail/v1/users/me/drafts/send", &[]) {
             Ok(url) => url,
@@ -61,7 +61,7 @@ impl Gmail {
         if fault.certain {
             return Ok(Handed::Refused { reply: fault.words, again: fault.again });
         }
-        // It broke on the way; the server itself knows better than we do.
+        // The connection failed; the server knows the result.
         match self.find(draft, message_id).await {
             Ok(Found::Sent { reply }) => Ok(Handed::Accepted { reply }),
             Ok(Found::Draft | Found::Nowhere) | Err(_) => Ok(Handed::Unknown { why: fault.words }),
@@ -99,7 +99,7 @@ impl Gmail {
                 Ok(response) => Fault::said(response).await,
                 Err(e) => Fault::broken(&e),
             };
-            // What was refused for being too many was not done; what failed inside the server may have been.
+            // A rate-limited call was not executed; one that failed inside the server may have been.
             let busy = fault.status == Some(StatusCode::TOO_MANY_REQUESTS);
             if tries >= TRIES_MAX || !fault.again || !(repeatable || busy) {
                 return Err(fault);
@@ -168,7 +168,7 @@ impl Body<'_> {
     }
 }
 
-/// What went wrong, and whether it is certain that nothing was done.
+/// What failed, and whether it is certain that nothing was done.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) words: String,
@@ -184,7 +184,7 @@ impl Fault {
     }
 
     fn broken(e: &reqwest::Error) -> Self {
-        // Addresses may carry what is nobody's business.
+        // Addresses may contain private data.
         let words = format!("Gmail cannot be reached: {}", if e.is_timeout() { "it took too long".into() } else { short(&source_words(e)) });
         Self { words, status: None, again: true, certain: e.is_connect(), pause_ms: None }
     }
@@ -204,7 +204,7 @@ impl Fault {
 }
 
 async fn read(response: Response) -> Result<Value, Fault> {
-    // The status was good, so it was done; only what was said about it is lost.
+    // The status was success, so it was done; only the response body is lost.
     let lost = |words: String| Fault { certain: false, ..Fault::plain(words) };
     let body = read_some(response).await.map_err(|e| lost(format!("Gmail's answer broke off: {e}")))?;
     serde_json::from_slice(&body).map_err(|e| lost(format!("Gmail's answer is not JSON: {e}")))

@@ -1,5 +1,5 @@
-//! From what was asked for to the bytes that go out. Everything that could smuggle a header, a recipient or a foreign file
-//! into a mail is refused here, before anything is written down.
+//! From a request to the bytes of a mail. Everything that could inject a header, a recipient or a foreign file is rejected here, before
+//! anything is stored.
 
 use std::fs::File;
 use std::io::Read;
@@ -18,7 +18,7 @@ use crate::beneath::{self, Links};
 use crate::owner::own_folder;
 
 const SUBJECT_CHARS_MAX: usize = 250;
-/// RFC 5321 has 254 for an address; a display name comes on top.
+/// RFC 5321 allows 254 for an address; a display name is added to that.
 const MAILBOX_CHARS_MAX: usize = 400;
 const ATTACHMENTS_MAX: usize = 20;
 
@@ -38,7 +38,7 @@ pub struct Letter {
     /// Files to attach: paths inside the outbox or the folder that documents are written to.
     #[serde(default)]
     pub attachments: Vec<String>,
-    /// Who sends it; files of others are not attached. The caller of the tool does not say this itself.
+    /// The sender; files of other users are not attached. Not set by the caller of the tool.
     #[serde(skip)]
     #[schemars(skip)]
     pub user: Option<String>,
@@ -47,12 +47,12 @@ pub struct Letter {
 pub(super) struct Composed {
     pub(super) bytes: Vec<u8>,
     pub(super) from: String,
-    /// Every address it goes to, copies too.
+    /// All addresses, including copies.
     pub(super) to: Vec<String>,
 }
 
 impl Letter {
-    /// The same for the same mail, whenever it is asked for.
+    /// The same for the same mail.
     pub(super) fn digest(&self) -> String {
         outbox::digest(&serde_json::to_string(self).unwrap_or_default())
     }
@@ -127,7 +127,7 @@ impl Letter {
 pub(super) fn sender(settings: &Settings) -> Result<Mailbox, MailError> {
     match &settings.from {
         Some(from) => mailbox(from).map_err(|why| MailError::Settings(format!("`from` of the mail settings: {why}"))),
-        // A dry run needs no name of one's own; `.invalid` is never delivered to.
+        // A dry run needs no sender address; `.invalid` is never delivered to.
         None => Ok(Mailbox::new(Some("Baton".into()), Address::new("baton", "dry-run.invalid").map_err(|e| MailError::Settings(e.to_string()))?)),
     }
 }
@@ -138,7 +138,7 @@ fn mailbox(text: &str) -> Result<Mailbox, String> {
     }
     let mailbox: Mailbox =
         text.trim().parse().map_err(|e| format!("{text:?} is no address ({e}); write name@example.org or Name <name@example.org>"))?;
-    // What SMTP says in a command must not end that command; lettre allows quoted local parts with anything in them.
+    // An address must not end an SMTP command; lettre allows quoted local parts with any content.
     let address: &str = mailbox.email.as_ref();
     match address.chars().any(|c| c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '\\' | ',' | ';')) {
         true => Err(format!("{text:?} has signs in its address that not every server understands")),
@@ -158,7 +158,7 @@ fn allowed(mailbox: Mailbox, settings: &Settings) -> Result<Mailbox, String> {
     }
 }
 
-/// Opens an attachment beneath one of the folders that may be sent from.
+/// Opens an attachment beneath one of the allowed folders.
 fn open_beneath(settings: &Settings, user: Option<&str>, path: &str) -> Result<File, MailError> {
     let mut why = String::new();
     for folder in std::iter::once(&settings.outbox).chain(&settings.attachment_folders).map(|folder| own_folder(folder, user)) {
@@ -203,7 +203,7 @@ fn content_type(path: &str) -> ContentType {
     ContentType::parse(kind).unwrap_or(ContentType::TEXT_PLAIN)
 }
 
-/// Quotes and lists nested deeper than this are written as if they were not nested further.
+/// Deeper quotes and lists are written at this level.
 const NESTING_MAX: usize = 32;
 
 fn html_of(markdown: &str) -> String {
@@ -217,7 +217,7 @@ fn html_of(markdown: &str) -> String {
             depth = depth.saturating_sub(1);
             (depth < NESTING_MAX).then_some(event)
         }
-        // The sanitizer takes quadratic time and memory on unbalanced tags, so it gets none but those written here.
+        // The sanitizer takes quadratic time and memory on unbalanced tags, so it only gets tags written here.
         Event::Html(html) | Event::InlineHtml(html) => Some(Event::Text(without_tags(&html).into())),
         event => Some(event),
     });

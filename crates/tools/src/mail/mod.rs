@@ -1,9 +1,9 @@
-//! `mail`: sends mails, each at most once however often it is asked to, and says honestly when it does not know.
+//! `mail`: sends each mail at most once however often it is requested, and reports unknown outcomes.
 //!
-//! A mail belongs to a key (the effect's, from `_meta`), its Message-ID is made from it, and the outbox remembers what became
-//! of it. Asking for a mail that was sent gives back what was said then. A mail whose sending was cut in the middle is not sent
-//! again by itself: `look_up` asks the server where one can be asked (Gmail), and says `null` where none can (SMTP); then a
-//! person looks, and says so with `settle` or by repeating the call with `baton/again` in `_meta`.
+//! A mail belongs to a key (the effect's, from `_meta`), its Message-ID is derived from it, and the outbox records its state. A request for
+//! a mail that was sent returns the earlier result. A mail whose sending was interrupted is not sent again automatically: `look_up` asks
+//! the server where that is possible (Gmail), and returns `null` otherwise (SMTP); then a person checks, and reports the result with
+//! `settle` or repeats the call with `baton/again` in `_meta`.
 
 mod gmail;
 mod letter;
@@ -45,11 +45,11 @@ pub const KIND: Kind = Kind {
 
 /// The name of the effect's key in a call's `_meta`.
 pub const META_KEY: &str = "baton/key";
-/// In a call's `_meta`: a person was asked about a mail in doubt, and wants it sent again.
+/// In a call's `_meta`: a person was asked about a mail of unknown outcome, and wants it sent again.
 pub const META_AGAIN: &str = "baton/again";
 const KEY_CHARS_MAX: usize = 500;
 
-/// The server. Cheap to clone: all clones are one outbox.
+/// The server. Cheap to clone: all clones share one outbox.
 #[derive(Clone)]
 pub struct Mail {
     inner: Arc<Inner>,
@@ -77,7 +77,7 @@ pub enum MailError {
     InDoubt { why: String },
 }
 
-/// What a transport knows after it was handed a mail.
+/// Result of handing a mail to a transport.
 enum Handed {
     Accepted { reply: String },
     Refused { reply: String, again: bool },
@@ -145,7 +145,7 @@ impl Mail {
         let outbox = Outbox::open(&settings.outbox)?;
         letter::sender(&settings)?;
         if settings.from.is_none() && !matches!(settings.transport, Transport::DryRun) {
-            return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails must come from somebody".into()));
+            return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails need a sender".into()));
         }
         let gmail = if let Transport::Gmail(gmail) = &settings.transport { Some(Gmail::new(gmail)?) } else { None };
         Ok(Self { inner: Arc::new(Inner { settings, outbox, gmail }) })
@@ -206,7 +206,7 @@ impl Mail {
 impl ServerHandler for Mail {}
 
 impl Mail {
-    /// Sends in a task of its own: a caller that goes away does not cut a mail in the middle.
+    /// Sends in its own task: a caller that disconnects does not interrupt it.
     pub async fn send_mail(&self, letter: Letter, key: &str, again: bool) -> Result<Sent, MailError> {
         let (inner, key) = (self.inner.clone(), key.to_owned());
         let sending = tokio::spawn(async move { inner.send(&letter, &key, again).await });
@@ -231,7 +231,7 @@ impl Inner {
         let draft = match &record.state {
             State::Confirmed { .. } => return Ok(sent(&slot, &record, true)),
             State::HandedOver { draft, at_ms } if !again => {
-                // Who sends without having looked is looked up for.
+                // A repeated call looks up the earlier one first.
                 match self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await? {
                     LookedUp { done: Some(true), result: Some(sent), .. } => return Ok(sent),
                     LookedUp { done: Some(false), .. } => draft.clone(),
@@ -256,7 +256,7 @@ impl Inner {
         };
         match handed {
             Handed::Accepted { reply } => {
-                // If this note is lost, the mail is in doubt, not unsent: it stands as handed over.
+                // If this record is lost, the outcome is unknown: the state stays `handed over`.
                 slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
                 Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
             }
@@ -273,7 +273,7 @@ impl Inner {
             Some(draft) => draft,
             None => match gmail.draft(&record.message_id, mail).await {
                 Ok(draft) => draft,
-                // A draft is no mail: whatever went wrong, nothing was sent.
+                // A draft is not a mail: nothing was sent in any case.
                 Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: fault.again }),
             },
         };
@@ -281,7 +281,7 @@ impl Inner {
         gmail.send(&draft, &record.message_id).await
     }
 
-    /// Takes the key's place and has the mail in it, as it was or newly written.
+    /// Locks the key's slot, with its existing or a new mail.
     fn intend(&self, letter: &Letter, key: &str) -> Result<Slot, MailError> {
         let asked = letter.digest();
         let Some(mut slot) = self.outbox.take(key, true)? else { return Err(MailError::Outbox("the place for a mail could not be made".into())) };
@@ -324,14 +324,14 @@ impl Inner {
         };
         let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
         match &record.state {
-            State::Intended { .. } => Ok(not_done("it was written down, and handed to nobody")),
+            State::Intended { .. } => Ok(not_done("it was recorded, but not handed over")),
             State::Refused { reply, .. } => Ok(not_done(reply)),
             State::Confirmed { .. } => Ok(done(&slot, &record)),
             State::HandedOver { draft, at_ms } => self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await,
         }
     }
 
-    /// What can be found out about a mail that was handed over, and what became of it is not known.
+    /// Finds out what happened to a mail that was handed over.
     async fn doubt(&self, slot: &mut Slot, record: &Record, draft: Option<&str>, at_ms: u64) -> Result<LookedUp, MailError> {
         let unknown = |why: String| Ok(LookedUp { done: None, result: None, why });
         let (Some(gmail), Some(draft), Transport::Gmail(settings)) = (&self.gmail, draft, &self.settings.transport) else {
@@ -363,7 +363,7 @@ impl Inner {
             (State::Confirmed { .. }, true) | (State::Intended { .. } | State::Refused { .. }, false) => {}
             (State::Confirmed { reply, .. }, false) => {
                 return Err(MailError::Letter(format!(
-                    "the server confirmed this mail ({reply}), so it is not in doubt; send it anew with a new key if it must go again"
+                    "the server confirmed this mail ({reply}), so it is not in doubt; send it again with a new key if it must go again"
                 )));
             }
             (State::Intended { .. } | State::Refused { .. }, true) => {
@@ -405,7 +405,7 @@ fn not_done(why: &str) -> LookedUp {
     LookedUp { done: Some(false), result: None, why: why.into() }
 }
 
-/// What the hub goes by after a crash: which tool knows whether a call with a key took place.
+/// Tells the hub which tool knows, after a crash, whether a call with a key took place.
 fn looked_up_by(tool: &str) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.insert("baton/lookup".into(), json!(tool));
@@ -419,7 +419,7 @@ fn key_of(meta: &RequestMetaObject, argument: Option<&str>) -> Result<String, Ma
     }
 }
 
-/// An error as the caller sees it: words to act on, and in `_meta` what a program acts on.
+/// An error for the caller: a message to act on, and in `_meta` data for programs.
 fn told(e: &MailError) -> CallToolResult {
     let mut meta = MetaObject::new();
     let (done, again) = match e {

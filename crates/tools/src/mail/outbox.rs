@@ -1,7 +1,7 @@
-//! The memory of what was sent: a folder per key, with the mail as it goes out and the state it is in.
+//! The outbox: a folder per key, with the mail and its state.
 //!
 //! ```text
-//!                  ┌────────────── refused ◄─────────────┐ the server said no: nothing was sent
+//!                  ┌────────────── refused ◄─────────────┐ the server rejected it: nothing was sent
 //!                  ▼                                     │
 //! (nothing) → intended ──► handed over ──► confirmed     │
 //!                  ▲            │  │                     │
@@ -9,9 +9,8 @@
 //!          looked up, or a person said: it is not there
 //! ```
 //!
-//! Each state is on disk (written beside, synced, renamed, the folder synced) before the step that follows it is taken. So a
-//! mail that is `intended` was certainly not sent, one that is `confirmed` certainly was, and `handed over` is the only state
-//! in which a crash leaves a doubt.
+//! Each state is durable (temporary file, sync, rename, folder sync) before the next step. So a mail that is `intended` was certainly not
+//! sent, one that is `confirmed` certainly was, and `handed over` is the only state in which a crash leaves the outcome unknown.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -31,7 +30,7 @@ pub(super) struct Outbox {
     folder: PathBuf,
 }
 
-/// One key's place, held by this process alone until dropped (or until the process dies).
+/// The slot of a key, locked by this process until dropped (or until it exits).
 #[derive(Debug)]
 pub(super) struct Slot {
     folder: PathBuf,
@@ -42,7 +41,7 @@ pub(super) struct Slot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) key: String,
-    /// Of what was asked for, so that one key cannot mean two mails.
+    /// Digest of the request, so that one key cannot mean two mails.
     pub(super) asked: String,
     pub(super) message_id: String,
     pub(super) transport: String,
@@ -58,7 +57,7 @@ pub(super) struct Record {
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(super) enum State {
     Intended {
-        /// Gmail's draft, once there is one.
+        /// Gmail's draft, once it exists.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         draft: Option<String>,
     },
@@ -74,7 +73,7 @@ pub(super) enum State {
     Refused {
         at_ms: u64,
         reply: String,
-        /// Whether trying the same again may help.
+        /// Whether a retry may help.
         again: bool,
     },
 }
@@ -89,7 +88,7 @@ impl Outbox {
         &self.folder
     }
 
-    /// Takes a key's place; makes it only when asked to, since looking up must not leave traces.
+    /// Locks a key's slot; creates it only if `make` is set, since a lookup must leave no trace.
     pub(super) fn take(&self, key: &str, make: bool) -> Result<Option<Slot>, MailError> {
         let folder = self.folder.join(digest(key));
         if !folder.is_dir() {
@@ -128,7 +127,7 @@ impl Slot {
         fs::read(self.mail_path()).map_err(|e| trouble(&self.folder, &e))
     }
 
-    /// The mail first and then its record: a record without its mail is never seen.
+    /// The mail first and then its record, so that no record exists without its mail.
     pub(super) fn begin(&mut self, mail: &[u8], record: Record) -> Result<(), MailError> {
         write_durably(&self.folder, MAIL_FILE, mail).map_err(|e| trouble(&self.folder, &e))?;
         self.save(record)
@@ -147,7 +146,7 @@ impl Slot {
     }
 }
 
-/// A name for a key that is safe in a file system and in a Message-ID.
+/// A name for a key that is valid in a file system and in a Message-ID.
 pub(super) fn digest(text: &str) -> String {
     let hash = Sha256::digest(text.as_bytes());
     hash.iter().take(20).map(|byte| format!("{byte:02x}")).collect()

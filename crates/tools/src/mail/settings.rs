@@ -1,4 +1,4 @@
-//! What a user writes down about mail. Secrets are never here, only where they are found.
+//! Mail settings. They contain only the location of secrets.
 
 use std::path::PathBuf;
 
@@ -11,13 +11,13 @@ use super::MailError;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
-    /// Whom mails are from, as `Name <name@example.org>`. Needed as soon as a transport is set.
+    /// The sender, as `Name <name@example.org>`. Required with a transport.
     pub from: Option<String>,
-    /// Where every mail is kept with its state. Losing this folder is losing the memory of what was sent.
+    /// The folder of all mails with their state. Without it, the record of sent mails is lost.
     pub outbox: PathBuf,
-    /// Folders whose files may be attached, beside the outbox itself.
+    /// Folders whose files may be attached, in addition to the outbox.
     pub attachment_folders: Vec<PathBuf>,
-    /// Who may be written to: whole addresses (`ann@example.org`) or domains (`@example.org`). Empty means anybody.
+    /// Allowed recipients: addresses (`ann@example.org`) or domains (`@example.org`). Empty means any.
     pub recipients_allowed: Vec<String>,
     pub recipients_max: usize,
     pub body_bytes_max: usize,
@@ -35,7 +35,7 @@ impl Default for Settings {
             recipients_allowed: Vec::new(),
             recipients_max: 50,
             body_bytes_max: 500_000,
-            // Most servers take 25 MB, and base64 makes four bytes of three.
+            // Most servers accept 25 MB, and base64 adds a third.
             attachments_bytes_max: 18_000_000,
             transport: Transport::DryRun,
         }
@@ -65,14 +65,14 @@ impl Transport {
 #[serde(default, deny_unknown_fields)]
 pub struct Smtp {
     pub host: String,
-    /// 587 with STARTTLS, 465 with TLS from the start, 25 without, unless said otherwise.
+    /// Defaults: 587 with STARTTLS, 465 with implicit TLS, 25 without.
     pub port: Option<u16>,
     pub tls: Tls,
     pub user: Option<String>,
     pub password: SecretPlace,
-    /// A PEM file with the certificate of an authority that is not publicly known.
+    /// A PEM file with the certificate of a private authority.
     pub authority_file: Option<PathBuf>,
-    /// Each of: connecting, the talk before the mail, handing the mail over.
+    /// For each of: connecting, the dialogue before the mail, the transfer of the mail.
     pub timeout_seconds: u64,
 }
 
@@ -93,16 +93,16 @@ impl Default for Smtp {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tls {
-    /// Begins in the clear and must be upgraded before anything is said.
+    /// Starts unencrypted and must be upgraded before anything else is sent.
     #[default]
     Starttls,
     /// TLS from the first byte.
     Implicit,
-    /// In the clear. With a user's name only to this very machine.
+    /// Unencrypted. With a user name only to this machine.
     None,
 }
 
-/// Gmail's REST interface. The token needs the scope `https://www.googleapis.com/auth/gmail.modify`: drafts, sending and looking up.
+/// Gmail's REST API. The token needs the scope `https://www.googleapis.com/auth/gmail.modify`: drafts, sending and lookups.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gmail {
@@ -112,7 +112,7 @@ pub struct Gmail {
     pub base_url: String,
     pub token_url: String,
     pub timeout_seconds: u64,
-    /// How long a mail that the server does not show yet may still be under way.
+    /// How long a mail that the server does not list yet may still be in transit.
     pub settle_seconds: u64,
 }
 

@@ -1,4 +1,4 @@
-//! SMTP, in the two halves that matter: all the talk before the mail (nothing is sent yet) and the mail itself.
+//! SMTP in two phases: the dialogue before the mail (nothing is sent yet) and the mail itself.
 
 use std::fs;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ use tokio::time::timeout;
 use super::settings::{Smtp, Tls};
 use super::{Handed, MailError};
 
-/// What is offered, the strongest first; servers with none of these are rare.
+/// Offered mechanisms; servers without any of these are rare.
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
 
-/// Talks up to the mail, has it noted down that the mail is about to go, and hands it over.
+/// Runs the dialogue up to the mail, records that the mail is about to be sent, and transfers it.
 pub(super) async fn send(
     smtp: &Smtp,
     from: &str,
@@ -38,7 +38,7 @@ pub(super) async fn send(
         Ok(Err(e)) => return Ok(refusal(&e, "before the mail was sent")),
         Err(_) => return Ok(late(smtp, "take the recipients")),
     }
-    // From here on the server may keep the mail whatever happens to us.
+    // From here on the server may have accepted the mail whatever happens.
     note()?;
     let handed = async {
         connection.command(Data).await?;
@@ -47,11 +47,11 @@ pub(super) async fn send(
     match timeout(patience, handed).await {
         Ok(Ok(response)) => {
             let reply = response.message().collect::<Vec<_>>().join(" ");
-            // It is accepted already; a goodbye that fails changes nothing.
+            // It is accepted already; a failed QUIT changes nothing.
             let _ = timeout(Duration::from_secs(2), connection.quit()).await;
             Ok(Handed::Accepted { reply: format!("{} {reply}", response.code()) })
         }
-        // Only a reply with a code is a no; a line that broke is not.
+        // Only a reply with a status code is a rejection; a broken connection is not.
         Ok(Err(e)) if e.status().is_some() => Ok(refusal(&e, "when it was handed the mail")),
         Ok(Err(e)) => Ok(Handed::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
         Err(_) => Ok(Handed::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) }),
@@ -111,7 +111,7 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
         options.push(MailParameter::Body(MailBodyParameter::EightBitMime));
     }
     connection.command(Mail::new(from.parse().ok(), options)).await?;
-    // They were addresses when the mail was composed.
+    // They were validated when the mail was composed.
     for address in to.iter().filter_map(|address| address.parse::<Address>().ok()) {
         connection.command(Rcpt::new(address, Vec::new())).await?;
     }
@@ -119,7 +119,7 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
 }
 
 fn refusal(e: &Error, when: &str) -> Handed {
-    // A permanent no stays one; a server that is away may come back.
+    // A permanent error is final; an unreachable server may come back.
     Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 

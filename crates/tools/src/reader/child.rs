@@ -1,17 +1,17 @@
-//! The reader process: limits itself ([`crate::confine`]), then reads one job after the other from its standard input.
+//! The reader process: limits itself ([`crate::confine`]), then handles jobs from its standard input.
 
 use std::io;
 
 use super::{frame, job};
 use crate::confine::confine_reader;
 
-/// Runs as a reader and never returns. `arguments` are those after [`super::READER_COMMAND`]. To be called before anything else is set up:
-/// no runtime, no threads.
+/// Runs as a reader and never returns. `arguments` are those after [`super::READER_COMMAND`]. Call it before anything else is set up: no
+/// runtime, no threads.
 pub fn reader_main(arguments: &[String]) -> ! {
     enter(arguments, serve)
 }
 
-/// Gives up all rights and limits itself, then runs `body` and ends.
+/// Drops all rights and limits itself, then runs `body` and exits.
 pub fn enter(arguments: &[String], body: impl FnOnce() -> io::Result<()>) -> ! {
     let limits = match arguments {
         [limits] => serde_json::from_str(limits).map_err(|error| error.to_string()),

@@ -1,8 +1,8 @@
-//! Frames on the pipes between a reader process and its parent: the length in eight bytes, little-endian, then so many bytes.
+//! Frames on the pipes between a reader process and its parent: the length in eight bytes, little-endian, then the content.
 
 use std::io::{self, Read, Write};
 
-/// Of a frame in either direction: the largest file that is indexed, as JSON.
+/// Limit of a frame in either direction: the largest indexed file, as JSON.
 pub(super) const FRAME_BYTES_MAX: u64 = 128 << 20;
 
 pub(super) fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
@@ -11,7 +11,7 @@ pub(super) fn write(to: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
     to.flush()
 }
 
-/// Nothing at the end of the stream.
+/// `None` at the end of the stream.
 pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     let mut length = [0; 8];
     match from.read_exact(&mut length) {
@@ -22,7 +22,7 @@ pub(super) fn read(from: &mut impl Read) -> io::Result<Option<Vec<u8>>> {
     if length > FRAME_BYTES_MAX {
         return Err(io::Error::new(io::ErrorKind::InvalidData, format!("a frame of {length} bytes is longer than {FRAME_BYTES_MAX}")));
     }
-    // Grows as bytes come: the length alone reserves nothing.
+    // Grows while bytes arrive: the length alone reserves nothing.
     let mut bytes = Vec::new();
     from.take(length).read_to_end(&mut bytes)?;
     if bytes.len() as u64 == length { Ok(Some(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }

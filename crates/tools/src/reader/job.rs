@@ -1,4 +1,4 @@
-//! What a reader process is asked for, and what it answers. Both are JSON in a frame; a job's frame is followed by one with the document's bytes.
+//! Jobs of a reader process and their results. Both are JSON in a frame; a job's frame is followed by one with the document's bytes.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::fetch::page::{self, Fetched, Page};
 pub(crate) enum Job {
     /// A file for the index.
     Document { name: String, bytes_max: u64, milliseconds_max: u64 },
-    /// What `fetch` got.
+    /// A body fetched by `fetch`.
     Page(Fetched),
 }
 
@@ -25,7 +25,7 @@ pub(crate) enum JobResult {
     Page(Result<Page, String>),
 }
 
-/// Runs on the thread it is called on, which must be one of a confined process.
+/// Runs on the calling thread, which must be in a confined process.
 pub(super) fn perform(job: Job, bytes: &[u8]) -> JobResult {
     match job {
         Job::Document { name, bytes_max, milliseconds_max } => {

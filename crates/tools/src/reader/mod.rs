@@ -1,13 +1,13 @@
-//! Parses documents that others wrote (files to index, pages that `fetch` got) in a separate process with limits on memory, stack and time, and,
-//! on Linux, without files or network. A document that crashes its parser ends that process and nothing else.
+//! Parses untrusted documents (files to index, pages fetched) in a separate process with limits on memory, stack and time, and, on Linux,
+//! without files or network. A document that crashes its parser ends only that process.
 //!
 //! ```text
 //! Folders, fetch ── job ──► worker thread ── pipe ──► child: this program with READER_COMMAND, confined
-//!                           (starts, times, replaces it)   one job after the other, an answer each
+//!                           (starts, times, replaces it)   one job after the other, a result each
 //! ```
 //!
-//! One child reads many documents. It is started when it is first needed, replaced after some work, and stopped when idle. Whoever embeds
-//! this calls [`reader_main`] first thing in `main` when [`READER_COMMAND`] is given.
+//! One child reads many documents. It is started when first needed, replaced after some work, and stopped when idle. An embedder calls
+//! [`reader_main`] first in `main` when [`READER_COMMAND`] is given.
 
 mod child;
 mod frame;
@@ -24,7 +24,7 @@ pub use child::{enter, reader_main};
 pub(crate) use job::{Job, JobResult};
 use worker::{Failure, Order};
 
-/// The hidden command that makes this program a reader.
+/// The hidden command that runs this program as a reader.
 pub const READER_COMMAND: &str = "document-reader";
 
 /// Jobs that wait for the child.
@@ -32,12 +32,12 @@ const QUEUE_MAX: usize = 16;
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The program and first arguments that start a reader; this program with [`READER_COMMAND`] if empty.
+    /// The program and first arguments that start a reader; if empty, this program with [`READER_COMMAND`].
     pub command: Vec<String>,
-    /// Address space beyond what the program itself takes.
+    /// Address space in addition to that of the program itself.
     pub memory_mib_max: u64,
     pub stack_mib_max: u64,
-    /// A child that is idle for so long is stopped.
+    /// Idle time after which the child is stopped.
     pub idle_max: Duration,
     /// A child is replaced after this many jobs.
     pub jobs_max: u32,
@@ -49,7 +49,7 @@ impl Default for Settings {
     }
 }
 
-/// The parent's end. Its worker thread and its child end when it is dropped.
+/// The parent's side. Its worker thread and its child end when it is dropped.
 pub struct ReaderProcess {
     orders: SyncSender<Order>,
     settings: Settings,
@@ -71,7 +71,7 @@ impl ReaderProcess {
         receiver.recv().unwrap_or_else(|_| Err(Failure::worker_ended()))
     }
 
-    /// The same without blocking; the error is a sentence for the caller.
+    /// The same without blocking; the error is a message for the caller.
     pub(crate) async fn run_async(&self, job: Job, bytes: Vec<u8>, time_max: Duration) -> Result<JobResult, String> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let order = Order { job, bytes, time_max, answer: Box::new(move |result| drop(sender.send(result))) };
@@ -88,7 +88,7 @@ impl index::Reader for ReaderProcess {
         if index::is_small_text(path, bytes.len()) {
             return index::read_document(path, &bytes, limits);
         }
-        // Only the ending matters to the reader, and the title that a nameless document gets.
+        // The reader needs the extension only, and the name as a fallback title.
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let job = Job::Document { name, bytes_max: limits.bytes_max, milliseconds_max: limits.time_max.as_millis().try_into().unwrap_or(u64::MAX) };
         match self.run(job, bytes, limits.time_max) {

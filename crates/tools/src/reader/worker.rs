@@ -1,6 +1,6 @@
-//! The thread that owns the reader process: starts it, gives it jobs one by one, ends it when a job takes too long, and replaces it.
+//! The thread that owns the reader process: starts it, passes jobs to it, kills it when a job takes too long, and replaces it.
 //!
-//! The kernel ends a child with the thread that started it, so that thread lives as long as the child may be needed.
+//! The kernel kills a child when the thread that started it ends, so this thread runs as long as the child may be needed.
 
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -13,11 +13,11 @@ use super::job::{Job, JobResult};
 use super::{READER_COMMAND, Settings, frame};
 use crate::confine::ReaderLimits;
 
-/// The exit code of a child that could not be confined, or was given something else than jobs.
+/// The exit code of a child that could not be confined, or received something other than jobs.
 pub(super) const FAILED: i32 = 70;
 /// Starting the child is not part of a job's time.
 const START_MAX: Duration = Duration::from_secs(10);
-/// A child is replaced after this much time on jobs. Its processor time is limited to more than that and one job.
+/// A child is replaced after this much time on jobs. Its processor time limit is higher than that plus one job.
 const WORK_MAX: Duration = Duration::from_secs(120);
 const CPU_SECONDS_MAX: u64 = 300;
 const STDERR_BYTES_MAX: u64 = 4_000;
@@ -32,7 +32,7 @@ pub(super) struct Order {
 /// Why a job has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
-    /// Not the document's fault.
+    /// Not caused by the document.
     #[error("the document reader does not work: {0}")]
     Start(String),
     #[error("reading it takes too long")]
@@ -49,7 +49,7 @@ impl Failure {
     }
 }
 
-/// Until the other end of `orders` is gone.
+/// Until the sender of `orders` is dropped.
 pub(super) fn run(settings: &Settings, orders: &Receiver<Order>) {
     let mut reader: Option<Running> = None;
     loop {
@@ -81,7 +81,7 @@ pub(super) fn run(settings: &Settings, orders: &Receiver<Order>) {
     }
 }
 
-/// A child that is waiting for jobs. Dropping it ends it.
+/// A child that waits for jobs. Dropping it kills it.
 struct Running {
     child: Child,
     frames: Sender<Vec<u8>>,
@@ -121,7 +121,7 @@ impl Running {
             return Err("it has no pipes".into());
         };
         let (frames, outgoing) = channel::<Vec<u8>>();
-        // A child that ended does not read; its exit status says why.
+        // A child that has exited does not read; its exit status tells why.
         std::thread::spawn(move || outgoing.iter().try_for_each(|bytes| frame::write(&mut stdin, &bytes)));
         let (sender, results) = channel();
         std::thread::spawn(move || {
@@ -162,7 +162,7 @@ impl Running {
     }
 
     fn why_it_ended(mut self) -> Failure {
-        // Its standard output is closed; what is left of it ends now.
+        // Its standard output is closed, so it is about to exit.
         let status = match self.child.wait_timeout(START_MAX) {
             Some(status) => status,
             None => return Failure::Crashed("it closed its output".into()),
@@ -173,7 +173,8 @@ impl Running {
             None => Failure::Start(if stderr.trim().is_empty() { status.to_string() } else { stderr.trim().to_owned() }),
             _ if stderr.contains("memory allocation of") => Failure::TooMuchMemory,
             Some(libc::SIGXCPU) => Failure::TooSlow,
-            // A raised stack limit keeps Rust from recognising an overflow of its main thread; its code is safe, so it is hardly anything else.
+            // A raised stack limit keeps Rust from recognising an overflow of the main thread; the code is safe Rust, so other causes are
+            // unlikely.
             Some(libc::SIGSEGV | libc::SIGBUS) => Failure::Crashed("stack overflow".into()),
             _ if stderr.contains("overflowed its stack") => Failure::Crashed("stack overflow".into()),
             _ => Failure::Crashed(status.to_string()),
@@ -200,7 +201,7 @@ impl WaitTimeout for Child {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Several ranked lists made into one: reciprocal ranks add up, and the same page under two spellings of its address is one page.
+//! Merges several ranked lists by reciprocal rank; the same page under two forms of its address is one page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +28,7 @@ pub(super) fn merge(query: &str, lists: &[(&'static str, Vec<Hit>)], size: usize
         let mut seen = BTreeSet::new();
         for (rank, hit) in hits.iter().enumerate() {
             let key = canonical(&hit.address);
-            // A provider that names a page twice has still named it once.
+            // A page that a provider lists twice counts once.
             if !seen.insert(key.clone()) {
                 continue;
             }
@@ -55,19 +55,19 @@ pub(super) fn merge(query: &str, lists: &[(&'static str, Vec<Hit>)], size: usize
         let covered = if wanted.is_empty() { 0.5 } else { wanted.intersection(&found).count() as f64 / wanted.len() as f64 };
         let ranked = 1.0 / (1.0 + page.rank as f64 / 3.0);
         let agreed = page.named_by as f64 / asked;
-        // Mostly whether it speaks of what was asked; then what the providers think of it, and how many do.
+        // Mostly whether it covers the query; then its ranks, and the number of providers.
         let confidence = 0.6 * covered + 0.25 * ranked + 0.15 * agreed;
         Merged { hit: page.hit, confidence: (confidence * 100.0).round() / 100.0 }
     };
     pages.into_iter().map(confident).collect()
 }
 
-/// That of the best passage: one good page is enough.
+/// The confidence of the best passage: one good page is enough.
 pub(super) fn overall(merged: &[Merged]) -> f64 {
     merged.iter().map(|merged| merged.confidence).fold(0.0, f64::max)
 }
 
-/// One spelling per page: no scheme, `www.`, trailing slash, fragment, or the marks that campaigns leave in addresses.
+/// One form per page: without scheme, `www.`, trailing slash, fragment, and tracking parameters.
 fn canonical(address: &str) -> String {
     let Ok(url) = Url::parse(address) else { return address.to_owned() };
     let host = url.host_str().unwrap_or_default().trim_start_matches("www.").replace(".m.wikipedia.org", ".wikipedia.org");

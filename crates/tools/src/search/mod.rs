@@ -1,7 +1,7 @@
-//! Searching the web: several providers asked at once, their lists merged into one, passages with where they came from.
+//! Web search: queries several providers at once and merges their lists into passages with sources.
 //!
-//! Who is asked: every provider that has what it needs (a key, an address), and Wikipedia, which needs nothing. One that fails is named
-//! in the reply and the others' answers stand; only when all fail is the call a failure.
+//! Every provider that is configured (a key, an address) is queried, and Wikipedia, which needs nothing. A failed one is named in the
+//! reply; the call fails only if all do.
 
 mod merge;
 pub mod provider;
@@ -32,7 +32,7 @@ pub const KIND: Kind = Kind {
 const SIZE_DEFAULT: usize = 8;
 const SIZE_MAX: usize = 20;
 const QUERY_CHARS_MAX: usize = 400;
-/// What a provider may take, and what its reply may weigh.
+/// Limits of a provider's time and response size.
 const PROVIDER_MAX: Duration = Duration::from_secs(10);
 const BODY_BYTES_MAX: usize = 2 << 20;
 const PASSAGE_BYTES_MAX: usize = 2_000;
@@ -94,7 +94,7 @@ struct Searcher {
 
 impl Searcher {
     fn new(providers: Vec<Box<dyn Provider>>, provider_max: Duration) -> Result<Searcher, String> {
-        // A redirect would carry the key's header to wherever it points.
+        // A redirect would send the key's header to its target.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
             .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION"), " (research assistant)"))
@@ -198,7 +198,7 @@ fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Ve
     ToolOutput { text: text.clone(), data: Gives { text, confidence, passages, providers, failed } }
 }
 
-/// Read no further than a search reply can reasonably be long.
+/// Reads up to the size limit of a search response.
 async fn bounded(response: reqwest::Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
@@ -226,7 +226,7 @@ fn refused(provider: &dyn Provider, status: reqwest::StatusCode, wait: Option<&s
     format!("{status}: {next}{}{said}", if said.is_empty() { "" } else { " — " })
 }
 
-/// An error of the HTTP client without its address, where a user may have put a name and a password.
+/// An error of the HTTP client without the URL, which may contain credentials.
 fn plain(error: &reqwest::Error) -> String {
     let mut text = if error.is_timeout() {
         "no answer in time".to_owned()

@@ -1,4 +1,4 @@
-//! Real HTTP against a server that speaks each provider's dialect, well and badly.
+//! Real HTTP against a server with each provider's API, with valid and invalid responses.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,7 +16,7 @@ use crate::{Builtin, Settings, Tool, Toolset};
 
 const KEY: &str = "key-that-nobody-may-see";
 
-/// What the server was asked: path with query, headers, body.
+/// Recorded requests: path with query, headers, body.
 type Seen = Arc<Mutex<Vec<(String, BTreeMap<String, String>, String)>>>;
 
 #[derive(Clone)]
@@ -61,7 +61,7 @@ async fn stage(answers: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (Str
     (base, seen)
 }
 
-/// All five at one address, told apart by their paths.
+/// All five at one address, distinguished by their paths.
 fn everybody(base: &str) -> Settings {
     let base = base.to_owned();
     let env = move |name: &str| {
@@ -102,7 +102,7 @@ async fn everybody_is_asked_and_heard() {
     let reply = search.call("search", json!({"query": "  how tall is the   Eiffel tower ", "size": 5})).await;
     let passages = reply.data["passages"].as_array().unwrap();
     let addresses: Vec<&str> = passages.iter().map(|passage| passage["address"].as_str().unwrap()).collect();
-    // Named by three, by two, then by one each.
+    // Listed by three, by two, then by one each.
     assert_eq!(addresses[..2], ["https://en.wikipedia.org/wiki/Eiffel_Tower", "https://www.toureiffel.paris/en?utm_source=g"]);
     assert_eq!(addresses.len(), 4);
     assert_eq!(passages[0]["text"], "The Eiffel Tower is 330 m tall.");
@@ -113,7 +113,7 @@ async fn everybody_is_asked_and_heard() {
     assert!(reply.data["confidence"].as_f64().unwrap() > 0.8, "{}", reply.data);
     assert!(reply.text.contains("[1] Eiffel Tower") && reply.text.contains("330 m"));
 
-    // Keys go in headers, to nobody else, and never into an address.
+    // Keys are sent as headers to their provider only, and never in an address.
     let seen = seen.lock().unwrap();
     assert_eq!(seen.len(), 5);
     for (path, headers, body) in seen.iter() {
@@ -143,10 +143,10 @@ async fn one_provider_alone() {
     bare.refuses("search", json!({"query": "x", "provider": "serper"}), &["SERPER_API_KEY"]).await;
 }
 
-/// A name, what the provider answers, and what must be said about it.
+/// A name, the provider's response, and the expected error.
 type Row = (&'static str, fn() -> Answer, &'static str);
 
-/// Each kind of failure, in one provider while another answers, and then in all.
+/// Each kind of failure, in one provider while another succeeds, and then in all.
 #[tokio::test]
 async fn failures_are_named() {
     let rows: &[Row] = &[
@@ -198,7 +198,7 @@ async fn dialects_say_no_in_their_own_way() {
         let search = session_with("search", &everybody(&base)).await;
         search.refuses("search", json!({"query": "x", "provider": name}), &[says]).await;
     }
-    // Nothing found is an answer.
+    // No results is a valid answer.
     for (name, value) in [
         ("wikipedia", json!({"batchcomplete": true})),
         ("brave", json!({"type": "search"})),
@@ -232,7 +232,7 @@ async fn wrong_questions_and_settings() {
     }
 }
 
-/// The tool with little patience.
+/// With a short timeout.
 fn with(providers: Vec<Box<dyn provider::Provider>>) -> Arc<Builtin> {
     let searcher = Arc::new(Searcher::new(providers, Duration::from_secs(4)).unwrap());
     let tool = Tool::new("search", "", crate::Hints::READS_WORLD, move |takes: Takes, _| {

@@ -1,5 +1,5 @@
-//! User stories of a made-up team: sample data to try flows on, with the query language of the search document. Words, and
-//! `tag:backend` for those with a tag, `tag:*` for those with any.
+//! User stories of a fictional team: sample data with the query language of the search specification. Words, and `tag:backend` for a tag,
+//! `tag:*` for any tag.
 
 #[cfg(test)]
 mod tests;
@@ -156,7 +156,7 @@ impl Stories {
         Ok(ToolOutput { text, data: Gives { total, matched, stories, passages } })
     }
 
-    /// A tag that no story has is a mistake that can be mended, unlike words that find nothing.
+    /// An unknown tag is an error that the caller can fix, unlike words without matches.
     fn known(&self, query: &Query) -> Result<(), ToolError> {
         let tags: BTreeSet<&str> = self.all.iter().flat_map(|(story, _)| &story.tags).map(String::as_str).collect();
         match query.tags.iter().find(|tag| !tags.contains(tag.as_str())) {

@@ -36,7 +36,7 @@ fn queries_are_words_and_tags() {
     }
 }
 
-/// The numbers of the document these samples are made for.
+/// The numbers of the specification's example.
 #[tokio::test]
 async fn how_many_stories_have_the_upstream_keyword() {
     let stories = session("stories").await;

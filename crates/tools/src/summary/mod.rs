@@ -1,8 +1,8 @@
-//! Summing up: what some texts say, in fewer words.
+//! Summarizes texts.
 //!
-//! A model does it when there is one ([`TextModel`]); long input is summed up in parts and then the parts are. Without a model, or when it
-//! fails, the best sentences are picked as they stand. Either way each sentence of the summary says which texts it rests on and how
-//! well, by their words and without asking anybody.
+//! A model does it if there is one ([`TextModel`]); long input is summarized in parts and then the parts are. Without a model, or when it
+//! fails, the best sentences are extracted. In both cases each sentence of the summary lists the texts it rests on, computed from their
+//! words.
 
 mod pick;
 mod prompt;
@@ -23,22 +23,22 @@ pub const KIND: Kind = Kind {
     name: "summary",
     about: "Sums up texts in so many words, by a model if there is one and otherwise by their best sentences",
     port: 8002,
-    // A summary says what the texts say, and those may be anybody's.
+    // A summary repeats its texts, which may be untrusted.
     trust: Trust::Untrusted,
     make,
 };
 
-/// Somebody who can write: a model behind whatever the caller keeps models behind.
+/// A model that writes text, provided by the caller.
 #[async_trait]
 pub trait TextModel: Send + Sync {
     async fn generate(&self, prompt: &Prompt) -> Result<String, TextModelError>;
-    /// How much of a prompt may be text to sum up, in tokens.
+    /// Tokens of a prompt available for the text to summarize.
     fn budget_tokens(&self) -> usize {
         6_000
     }
 }
 
-/// Why nothing was written.
+/// Why no text was generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TextModelError(pub String);
@@ -47,10 +47,10 @@ const WORDS_DEFAULT: usize = 120;
 const WORDS_MAX: usize = 1_000;
 const TEXTS_MAX: usize = 50;
 const BYTES_MAX: usize = 1 << 20;
-/// Parts that are summed up at once, and how often parts of parts are.
+/// Parts summarized concurrently, and levels of recursion.
 const AT_ONCE_MAX: usize = 3;
 const ROUNDS_MAX: usize = 4;
-/// Prose is nearer to four bytes a token; three leaves room for other languages.
+/// Prose is closer to four bytes per token; three leaves room for other languages.
 const BYTES_PER_TOKEN: usize = 3;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -165,7 +165,7 @@ fn given(takes: &Takes) -> Result<Vec<String>, ToolError> {
     Ok(texts)
 }
 
-/// By a model: in one go if it fits, else part by part and then the parts.
+/// With a model: in one call if it fits, otherwise in parts and then the parts.
 async fn write(text_model: &dyn TextModel, texts: &[String], words: usize, focus: Option<&str>) -> Result<String, TextModelError> {
     let budget = text_model.budget_tokens().max(200) * BYTES_PER_TOKEN;
     let numbered =
@@ -176,13 +176,13 @@ async fn write(text_model: &dyn TextModel, texts: &[String], words: usize, focus
             return one(text_model, &material.join("\n\n"), words, focus).await;
         }
         let parts = packed(&material, budget);
-        // Each part keeps its share, and together they come to half a budget at most, so that this ends.
+        // Each part gets a share, together at most half a budget, so that the recursion ends.
         let share = (budget / 2 / 7 / parts.len()).clamp(20, WORDS_MAX);
         let asked: Vec<BoxFuture<'_, Result<String, TextModelError>>> =
             parts.iter().map(|part| Box::pin(one(text_model, part, share, focus)) as _).collect();
         let written: Vec<Result<String, TextModelError>> = futures::stream::iter(asked).buffered(AT_ONCE_MAX).collect().await;
         let written: Vec<String> = written.into_iter().collect::<Result<_, _>>()?;
-        // A model that does not keep to its share must not keep this from ending.
+        // The recursion must end even if a model exceeds its share.
         material = written.iter().enumerate().map(|(at, text)| format!("Part {}:\n{}", at + 1, crate::passage::cut(text, budget / 2))).collect();
     }
     Err(TextModelError("the texts are too long for this model even in parts".into()))
@@ -194,7 +194,7 @@ async fn one(text_model: &dyn TextModel, material: &str, words: usize, focus: Op
     if text.is_empty() { Err(TextModelError("the model wrote nothing".into())) } else { Ok(text.to_owned()) }
 }
 
-/// Pieces of at most `most` bytes, cut at paragraphs where possible and else at words.
+/// Pieces of at most `most` bytes, split at paragraphs where possible and otherwise at words.
 fn packed(material: &[String], most: usize) -> Vec<String> {
     let mut parts = vec![String::new()];
     for block in material.iter().flat_map(|text| text.split("\n\n")) {

@@ -1,10 +1,10 @@
-//! The best sentences, and which text a sentence rests on: by words, without a model.
+//! Extracts the best sentences, and finds the texts that support a sentence: by words, without a model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sentence;
 
-/// Bounds on what is looked at; the square of the picked ones is the only square there is.
+/// Limits of the input; only the picked sentences are compared pairwise.
 const SENTENCES_MAX: usize = 6_000;
 const SENTENCE_BYTES_MAX: usize = 600;
 const PICKED_MAX: usize = 60;
@@ -17,7 +17,7 @@ struct Candidate<'t> {
     score: f64,
 }
 
-/// As many of the best sentences as the words allow, in their order.
+/// As many of the best sentences as the word limit allows, in their order.
 pub(super) fn pick(texts: &[String], words_max: usize, focus: Option<&str>) -> String {
     let mut candidates: Vec<Candidate<'_>> = Vec::new();
     let mut places = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn pick(texts: &[String], words_max: usize, focus: Option<&str>) -> S
     }
     let wanted = focus.map(terms).unwrap_or_default();
     for (candidate, place) in candidates.iter_mut().zip(places) {
-        // What many sentences speak of is what the texts are about; the logarithm keeps one word from being everything.
+        // Frequent words are the topic of the texts; the logarithm keeps one word from dominating.
         let weight: f64 = candidate.terms.iter().map(|term| counts[term].ln_1p()).sum();
         let central = weight / (3.0 + candidate.terms.len() as f64);
         let opening = if place == 0 {
@@ -69,7 +69,7 @@ pub(super) fn pick(texts: &[String], words_max: usize, focus: Option<&str>) -> S
     chosen.iter().map(|candidate| candidate.text).collect::<Vec<_>>().join(" ")
 }
 
-/// For each sentence of a summary the texts that carry it.
+/// The supporting texts of each sentence of a summary.
 pub(super) fn rest_on(summary: &str, texts: &[String]) -> Vec<Sentence> {
     let known: Vec<BTreeSet<String>> = texts.iter().map(|text| terms(text)).collect();
     let rests = |sentence: &str| {
@@ -84,7 +84,7 @@ pub(super) fn rest_on(summary: &str, texts: &[String]) -> Vec<Sentence> {
     sentences(summary).into_iter().map(rests).collect()
 }
 
-/// Sentences by their marks and by lines. A full stop ends one only before a space and a beginning.
+/// Sentences by punctuation and lines. A full stop ends one only before a space and a new beginning.
 fn sentences(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     for block in text.split('\n') {
@@ -92,7 +92,7 @@ fn sentences(text: &str) -> Vec<&str> {
         for (at, c) in block.char_indices() {
             let after = &block[at + c.len_utf8()..];
             let is_end = match c {
-                // A word is looked at only where a space follows, so each is looked at once.
+                // A word is checked only if a space follows, so each is checked once.
                 '.' | '!' | '?' if after.is_empty() || after.starts_with(char::is_whitespace) => {
                     let word = block[begin..at].rsplit(char::is_whitespace).next().unwrap_or_default().to_lowercase();
                     let is_short = c == '.'

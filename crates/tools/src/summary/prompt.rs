@@ -1,13 +1,13 @@
-//! What a model is told. The texts are fenced: they are what is to be summed up, whatever they say themselves.
+//! The prompt of a summary. The texts are fenced as data, whatever they contain.
 
-/// A question to a [`TextModel`](super::TextModel).
+/// A request to a [`TextModel`](super::TextModel).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prompt {
-    /// What it is to do.
+    /// The instructions.
     pub system: String,
     /// The task with the fenced texts.
     pub user: String,
-    /// The texts alone, for whoever answers without a model.
+    /// The texts alone, for extraction without a model.
     pub material: String,
     pub focus: Option<String>,
     pub words: usize,
@@ -26,7 +26,7 @@ impl Prompt {
     }
 }
 
-/// A line that does not occur in the texts, so that no text can close it.
+/// A line that does not occur in the texts, so that no text can close the fence.
 fn fence(material: &str) -> String {
     let mut fence = "=====".to_owned();
     while material.contains(&fence) {

@@ -51,7 +51,7 @@ async fn what_is_refused() {
     }
 }
 
-/// Keeps what it was asked, and answers with the first words of the material.
+/// Records its requests, and answers with the first words of the material.
 struct Pen {
     asked: Mutex<Vec<Prompt>>,
     budget_tokens: usize,

@@ -1,8 +1,8 @@
-//! Mails through a real SMTP server while the process that sends them is killed, 100 times, at random moments around the sending.
-//! In the end every mail is in the mailbox exactly once.
+//! Mails through a real SMTP server while the sending process is killed, 100 times, at random moments around the sending. In the end every
+//! mail is in the mailbox exactly once.
 //!
-//! The test plays the engine: after a kill it looks the mail up, sends it again only when it certainly was not sent, and when
-//! nobody knows it plays the person who looks into the mailbox. `lab/peers/mail` installs the server and runs this.
+//! The test acts as the engine: after a kill it looks the mail up, sends it again only if it certainly was not sent, and if that is unknown
+//! checks the mailbox like a person. `lab/peers/mail` installs the server and runs this.
 
 #![allow(clippy::unwrap_used)]
 
@@ -48,7 +48,7 @@ fn a_hundred_kills_send_each_mail_once() {
 
     let mut sent: BTreeMap<String, String> = BTreeMap::from([("undisturbed".into(), whole["message_id"].as_str().unwrap().into())]);
     let (mut kills, mut survived, mut number) = (0, 0, 0);
-    // What look_up said after a kill, and what the person found where it said nothing.
+    // Results of look_up after a kill, and of the mailbox where it is unknown.
     let mut found = BTreeMap::<&str, u32>::new();
     while kills < KILLS {
         number += 1;
@@ -108,7 +108,7 @@ fn tls_and_a_password() {
     std::fs::write(home.path().join("right"), "open sesame\n").unwrap();
     std::fs::write(home.path().join("wrong"), "let me in\n").unwrap();
     let authority = tls.join("authority.pem");
-    // How it is set up; how sending ends.
+    // The setup; the result of sending.
     let cases = [
         ("good", json!({"tls": "starttls", "user": "ann", "password": {"file": home.path().join("right")}, "authority_file": authority}), "sent"),
         (
@@ -139,7 +139,7 @@ fn tls_and_a_password() {
     assert_eq!(server.mailbox().len(), 1);
 }
 
-/// Numbers without any order to see (splitmix64).
+/// Pseudo-random numbers (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -195,9 +195,9 @@ impl Server {
         Self { process, port, lines, folder, open: 0 }
     }
 
-    /// Waits until the server has done with everybody who called: what is in the mailbox then is what was sent.
+    /// Waits until the server has closed all connections: then the mailbox is complete.
     fn settle(&mut self) {
-        // A connection is opened here by ourselves, so that all that came before it have been seen to open.
+        // Opens a connection, after which all earlier ones have been reported.
         drop(std::net::TcpStream::connect(("127.0.0.1", self.port)).unwrap());
         let mut ours_seen = false;
         while !(ours_seen && self.open == 0) {
@@ -210,7 +210,7 @@ impl Server {
                 "closed" => self.open -= 1,
                 _ => {}
             }
-            // Earlier callers' lines may still be on their way: only an empty channel with nobody inside is quiet.
+            // Messages about earlier connections may still be pending: only an empty channel without open connections is quiet.
             if ours_seen
                 && self.open == 0
                 && let Ok(line) = self.lines.recv_timeout(Duration::from_millis(200))
@@ -232,7 +232,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has no state worth a goodbye.
+        // It has no state to save.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

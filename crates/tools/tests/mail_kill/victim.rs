@@ -1,5 +1,5 @@
-//! The process that is killed: `victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as JSON. Sends the mail that belongs
-//! to the key, or says as JSON what it finds out about it.
+//! The process that is killed: `victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as JSON. Sends the mail of the
+//! key, or prints the lookup result as JSON.
 
 use baton_tools::mail::{Letter, Mail, Settings};
 use serde_json::json;

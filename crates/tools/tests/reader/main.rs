@@ -1,7 +1,7 @@
-//! Hostile documents, and what becomes of them: the reader process ends, whoever indexes goes on, and the file is named with the reason.
+//! Hostile documents: the reader process ends, indexing continues, and the file is named with the reason.
 //!
-//! This binary is its own reader, as Baton's is: `reader document-reader LIMITS`. With `probe LIMITS` it confines itself as a reader does and tries to
-//! get out. With `index FOLDER HOME` it limits its memory and indexes a folder, as a server would.
+//! This binary is its own reader, like Baton: `reader document-reader LIMITS`. With `probe LIMITS` it confines itself like a reader and
+//! tries to escape. With `index FOLDER HOME` it limits its memory and indexes a folder, like a server.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,9 +23,9 @@ use rmcp::model::CallToolRequestParams;
 use rustix::process::{Resource, Rlimit};
 use serde_json::{Value, json};
 
-/// Long enough that only what does not end reaches it.
+/// Only reached by documents that never end.
 const HANG: Duration = Duration::from_secs(120);
-/// Whether a reader has no files and no network; elsewhere it has limits on memory and time only.
+/// Whether a reader has no files and no network; elsewhere it only has limits on memory and time.
 const CONFINED: bool = cfg!(all(target_os = "linux", not(feature = "portable")));
 const LIMITS: ReadLimits = ReadLimits { bytes_max: 32 << 20, time_max: Duration::from_secs(5) };
 
@@ -35,7 +35,7 @@ fn main() {
         [READER_COMMAND, ..] => baton_tools::reader::reader_main(&words[1..]),
         ["probe", ..] => baton_tools::reader::enter(&words[1..], probe),
         ["index", folder, home] => return index_folder(Path::new(folder), Path::new(home)),
-        // Whatever else it is called with is meant for the usual test harness.
+        // All other arguments are for the test harness.
         _ => {}
     }
     each_hostile_document_ends_only_its_reader();
@@ -76,7 +76,7 @@ fn each_hostile_document_ends_only_its_reader() {
         assert!(began.elapsed() < HANG, "{hostile}");
         let is_expected = match hostile {
             "self-reference.pdf" => matches!(&read, Err(Skipped::Crashed(why)) if why == "stack overflow"),
-            // Its parser goes on without what it could not unpack.
+            // Its parser continues without the part it could not unpack.
             "double-deflate.pdf" => matches!(read, Err(Skipped::TooMuchMemory { .. } | Skipped::Empty)),
             "nested-forms.pdf" => matches!(read, Err(Skipped::TooSlow { .. })),
             "deep-objects.pdf" => true,
@@ -88,8 +88,8 @@ fn each_hostile_document_ends_only_its_reader() {
     }
 }
 
-/// The whole way, in a process that may not use much memory: what is hostile is skipped with a reason, what is honest is found, and nothing is
-/// read again that did not change.
+/// End to end, in a process with little memory: hostile files are skipped with a reason, others are found, and unchanged files are not read
+/// again.
 fn memory_of_the_indexing_process_stays_bounded() {
     let (folder, home) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for (name, bytes) in documents::all() {
@@ -117,7 +117,7 @@ fn memory_of_the_indexing_process_stays_bounded() {
     assert_eq!(first["found"], json!(true), "{first}");
     let second = run();
     assert_eq!((&second["read"], &second["skipped"]), (&json!(0), &first["skipped"]));
-    // Another content under the same name is read.
+    // New content under the same name is read.
     fs::write(folder.path().join("self-reference.pdf"), honest().1).unwrap();
     let third = run();
     assert_eq!(third["read"], json!(1));
@@ -149,7 +149,7 @@ fn a_reader_cannot_reach_files_network_or_processes() {
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     let status = child.wait().unwrap();
     assert_eq!(said, "file: refused\nown file: refused\nnetwork: refused\nthread: refused\nprocess: refused\n", "{status}");
-    // Nobody but Baton starts a reader.
+    // Only Baton starts a reader.
     let stranger = Command::new(std::env::current_exe().unwrap()).arg(READER_COMMAND).arg(r#"{"memory_mib_max":1}"#).output().unwrap();
     assert!(!stranger.status.success());
 }
@@ -198,13 +198,13 @@ fn one_child_reads_many_files() {
     }
 }
 
-/// Processes that threads of this one have started and that have not ended.
+/// Child processes of this one that have not exited.
 fn children() -> usize {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     tasks.map(|task| fs::read_to_string(task.unwrap().path().join("children")).unwrap_or_default().split_whitespace().count()).sum()
 }
 
-/// A page from a server of its own, through the tool `fetch`.
+/// A page from a local server, through the tool `fetch`.
 async fn pages_are_parsed_by_the_reader() {
     let hostile = format!("<html><body>{}<p>{}</body></html>", "<b><div>".repeat(300), "<p>x <i>y".repeat(50_000));
     let honest = "<html><head><title>Tides</title></head><body><article><h1>Tides</h1><p>High water comes twice a day at this harbour, and the \

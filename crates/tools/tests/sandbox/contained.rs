@@ -1,8 +1,9 @@
-//! Hostile programs, and where they end. In Python as a model would write it, and, to see that the walls hold without monty, as calls to the
-//! kernel from behind the same walls.
+//! Hostile programs in the sandbox: as Python that a model might write, and, to test the sandbox without monty, as system calls from inside
+//! it.
 //!
-//! This binary is its own worker, as Baton's is: `sandbox code-worker LIMITS`. With `probe PORT:FOLDER LIMITS` it goes behind the walls and tries
-//! to get out; `probe-bare` does so without namespaces, as on a machine that does not allow them. `host FOLDER` runs something that does not end.
+//! This binary is its own worker, like Baton: `sandbox code-worker LIMITS`. With `probe PORT:FOLDER LIMITS` it enters the sandbox and tries
+//! to escape; `probe-bare` does so without namespaces, as on a machine that does not allow them. `host FOLDER` runs a program that does not
+//! end.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -34,7 +35,7 @@ pub(crate) fn run() {
             let ran = runtime.block_on(code.run(asked("while True:\n    pass", json!({}))));
             panic!("it ended by itself: {ran:?}");
         }
-        // Whatever else it is called with is meant for the usual test harness.
+        // All other arguments are for the test harness.
         _ => {}
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -59,7 +60,7 @@ fn asked(code: &str, inputs: Value) -> RunArguments {
 async fn what_honest_code_gets() {
     let home = tempfile::tempdir().unwrap();
     let code = Code::new(settings(home.path()), None);
-    // Code, inputs; what it prints and what comes out.
+    // Code and inputs; expected output and result.
     let cases = [
         ("print(1 + 1)\n'a' * 3", json!({}), "2\n", json!("aaa")),
         ("sum(xs) / len(xs)", json!({"xs": [1, 2, 3, 4]}), "", json!(2.5)),
@@ -88,7 +89,7 @@ async fn r11_hostile_code_is_contained_and_told_about() {
     let home = tempfile::tempdir().unwrap();
     let code = Code::new(settings(home.path()), None);
     let parens = format!("{}1{}", "(".repeat(20_000), ")".repeat(20_000));
-    // Name, code, how it may end, and a word of what is said.
+    // Name, code, possible outcomes, and a word of the message.
     let cases: &[(&str, &str, &[Outcome], &str)] = &[
         ("a mistake", "x = [1]\nx[5]", &[Error], "IndexError"),
         ("not Python", "def (", &[Error], "SyntaxError"),
@@ -169,7 +170,7 @@ async fn r15_code_reads_and_writes_the_files_of_its_thread() {
     assert_eq!((ran.outcome, &ran.result), (Outcome::Ok, &json!(3.0)), "{ran:?}");
     assert_eq!(ran.files.iter().map(|file| (file.path.as_str(), file.bytes)).collect::<Vec<_>>(), [("mean.txt", 3)]);
     assert_eq!(std::fs::read_to_string(folder.join("mean.txt")).unwrap(), "3.0");
-    // The same call again, as after a crash: the reply of the first, and no second line.
+    // The same call again, as after a crash: the first reply, and no second line.
     let append = "with open('log.txt', 'a') as f:\n    f.write('line ')\n1";
     for key in ["k2", "k2", "k3"] {
         assert_eq!(run("a", key, append).await.outcome, Outcome::Ok);
@@ -187,7 +188,7 @@ async fn a_run_nobody_waits_for_is_ended() {
     let code = Code::new(Settings { seconds_max: 3600, ..settings(home.path()) }, None);
     let run = code.run(asked("while True:\n    pass", json!({})));
     assert!(tokio::time::timeout(std::time::Duration::from_millis(500), run).await.is_err());
-    // Its scratch goes when it is gone; it would be there for an hour.
+    // Its scratch folder is removed with it; otherwise it would exist for an hour.
     let begun = std::time::Instant::now();
     while std::fs::read_dir(home.path()).unwrap().count() > 0 {
         assert!(begun.elapsed().as_secs() < 60, "the run goes on");
@@ -195,7 +196,7 @@ async fn a_run_nobody_waits_for_is_ended() {
     }
 }
 
-/// Starts a mode of the binary as the runner would, and gives it some input.
+/// Starts a mode of the binary like the runner does, with some input.
 fn start(mode: &[&str], scratch: &Path, input: &[u8]) -> Output {
     let limits = json!({"cpu_seconds_max": 20, "memory_mib_max": 256, "scratch_mib_max": 8, "scratch": scratch, "parent": std::process::id()});
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -217,7 +218,7 @@ fn the_walls_hold_without_the_interpreter() {
         println!("== {mode}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
         assert!(!text.contains("ESCAPED"), "{mode}:\n{text}");
         let contained = text.lines().filter(|line| line.starts_with("contained")).count();
-        // The file bomb comes last, and where there is no world of its own the kernel ends the process at it.
+        // The file bomb comes last; without namespaces the kernel kills the process at it.
         assert!(contained >= 34, "{mode}: only {contained} attempts were told about, {}\n{text}", output.status);
         assert!(!home.path().join("escaped").exists() && !Path::new("/tmp/baton-escaped").exists());
         let walls = text.lines().next().unwrap();
@@ -246,7 +247,7 @@ fn garbage_is_answered_and_strangers_are_turned_away() {
 fn a_worker_does_not_outlive_its_parent() {
     let home = tempfile::tempdir().unwrap();
     let name = home.path().display().to_string();
-    // The host has the folder in its arguments, and both of its workers have it in theirs.
+    // The host and both of its workers have the folder in their arguments.
     let alive = || {
         let processes = std::fs::read_dir("/proc").unwrap().filter_map(|entry| std::fs::read(entry.ok()?.path().join("cmdline")).ok());
         processes.filter(|words| String::from_utf8_lossy(words).contains(&name)).count()

@@ -1,4 +1,4 @@
-//! The sandbox of the server `code`: on Linux, that nothing leaves it; elsewhere, that no program runs without one.
+//! The sandbox of the server `code`: on Linux, that nothing escapes; elsewhere, that no program runs without one.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Attempts to get out, made from behind the walls with the kernel's own calls and not in Python; each says how it ended.
+//! Attempts to escape with system calls; each reports its result.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -13,7 +13,7 @@ use std::thread;
 use baton_tools::code::sandbox::{Limits, Walls};
 use rustix::process::{Pid, Signal};
 
-/// `outside` is the port of somebody who listens, and the folder in which the scratch lies, as `PORT:FOLDER`.
+/// `outside` is a listening port and the parent folder of the scratch, as `PORT:FOLDER`.
 pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     let (port, folder) = outside.split_once(':').unwrap_or_default();
     let port: u16 = port.parse().unwrap_or(9);
@@ -21,7 +21,7 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     let here = limits.scratch.as_path();
     let parent = Pid::from_raw(limits.parent).unwrap_or(Pid::INIT);
 
-    // What must work, so that the rest proves something.
+    // These must work, so that the rest is meaningful.
     let own = fs::write(here.join("mine"), "x");
     say("its own scratch can be used", own.is_err(), &format!("{own:?}"));
 
@@ -47,7 +47,7 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     let own = here.join("own");
     let made = fs::write(&own, "#!/bin/sh\n").and_then(|()| fs::set_permissions(&own, fs::Permissions::from_mode(0o755)));
     escape("run what it wrote", made.and_then(|()| Command::new(&own).status()));
-    // A bomb that goes off at all would be heard in the number.
+    // Any process that starts shows in the number.
     let bombs = (0..200).filter(|_| Command::new("/bin/sleep").arg("60").spawn().is_ok()).count();
     say("fork bomb", bombs > 0, &format!("{bombs} processes"));
     let threads = (0..200).filter(|_| thread::Builder::new().spawn(|| {}).is_ok()).count();
@@ -61,7 +61,7 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
 
     escape("mount", rustix::mount::mount("none", "/", "tmpfs", rustix::mount::MountFlags::empty(), None));
     escape("change root", rustix::process::chroot("/"));
-    // Deprecated for what threads could do with it; here nothing may.
+    // Deprecated because of threads; here it must fail.
     #[allow(deprecated)]
     let unshared = rustix::thread::unshare(rustix::thread::UnshareFlags::NEWUSER);
     escape("new namespace", unshared);
@@ -85,11 +85,11 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
     }
     let got = held.len() as u64 * 16;
     drop(held);
-    // What the program had mapped when the limit was set counts beside it, and some of that is given back later.
+    // Memory mapped when the limit was set counts in addition, and some of it is freed later.
     const SLACK_MIB: u64 = 64;
     say("memory bomb", got > limits.memory_mib_max + SLACK_MIB, &format!("{got} MiB"));
 
-    // The last: where it has no world of its own, the kernel ends it at the limit.
+    // The last one: without namespaces, the kernel kills the process at the limit.
     let mut written = 0;
     if let Ok(mut file) = File::create(here.join("big")) {
         let piece = vec![1_u8; mib];

@@ -1,4 +1,4 @@
-//! Where there is no sandbox, the server is not offered, and a worker that is started nonetheless runs nothing.
+//! Without a sandbox, the server is not offered, and a worker that is started anyway runs nothing.
 
 use std::process::Command;
 

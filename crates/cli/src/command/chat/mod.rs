@@ -1,4 +1,4 @@
-//! A session: one thread, message by message. [`slash`] lists what can be said besides messages, [`session`] does it.
+//! An interactive session in one thread. [`slash`] lists its commands, [`session`] runs them.
 
 mod session;
 mod slash;
@@ -8,7 +8,7 @@ use service::run_request::AskOptions;
 
 use crate::exit::{self, Exit, Result};
 
-/// Talk: message by message in one thread, with the model kept ready in between
+/// Chat interactively in one thread; the model stays loaded between messages
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(&format!("{}\n\n{AFTER_HELP}", slash::help())))]
 pub(crate) struct Chat {

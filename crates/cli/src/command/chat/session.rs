@@ -1,4 +1,4 @@
-//! The loop of a session. Store, engine, model and tools stay as they are between messages; only another model or other documents make them anew.
+//! The loop of a session. Store, engine, model and tools are kept between messages; only a change of model or documents creates them again.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal as _, Write as _};
@@ -50,22 +50,22 @@ struct Session<'a> {
     profile: ModelProfile,
     flow: String,
     thread: ThreadId,
-    /// As they are by now.
+    /// The current options.
     options: AskOptions,
-    /// What was set for each flow, with `--set` or `/set`; it counts while that flow answers.
+    /// Settings of each flow, from `--set` or `/set`; used while that flow answers.
     settings: BTreeMap<String, Map<String, Value>>,
     last: Option<Answer>,
-    /// That of the first message that did not go well.
+    /// The exit code of the first message that failed.
     exit: Exit,
 }
 
-/// Where messages come from.
+/// Source of messages.
 enum Source {
     Terminal(Box<Editor>),
     Pipe,
 }
 
-/// How long what is in flight may take when the model is changed.
+/// Time for effects in flight when the model is changed.
 const GRACE: Duration = Duration::from_secs(3);
 const PROMPT: &str = "› ";
 
@@ -91,12 +91,12 @@ impl Session<'_> {
                 (_, Some(Err(why))) => Err(ServiceError::Usage(why)),
                 (message, None) => self.message(message).await,
             };
-            // Signals that came meanwhile were for the run.
+            // Signals received in the meantime were meant for the run.
             interrupts = Interrupts::listen()?;
             match done {
                 Ok(exit @ Exit::Terminated) => return Ok(exit),
                 Ok(exit) => self.note(exit),
-                // Nobody reads what would be answered.
+                // Nothing can read the answer.
                 Err(trouble @ ServiceError::Output(_)) => return Err(trouble),
                 Err(trouble) => {
                     let exit = exit::tell(&trouble);
@@ -176,13 +176,13 @@ impl Session<'_> {
             Slash::Set(None) => say(&self.settings_table()?)?,
             Slash::Set(Some(pair)) => self.set(pair)?,
             Slash::Help => say(&slash::help())?,
-            // The loop ends with it.
+            // Ends the loop.
             Slash::Quit => {}
         }
         Ok(Exit::Well)
     }
 
-    /// `KEY=VALUE` sets, `KEY` takes back.
+    /// `KEY=VALUE` sets, `KEY` resets.
     fn set(&mut self, pair: &str) -> Result<()> {
         let set = self.settings.entry(self.flow.clone()).or_default();
         if !pair.contains('=') && set.remove(pair).is_some() {
@@ -205,7 +205,7 @@ impl Session<'_> {
         Ok(format!("{}{}", settings_table::table(&all), set.concat()))
     }
 
-    /// Makes the world anew; if that fails, everything stays as it was.
+    /// Creates model and tools again; on failure the previous ones are kept.
     async fn change(&mut self, change: impl FnOnce(&mut ModelOptions)) -> Result<()> {
         let model_options = &mut self.options.model_options;
         let before = (model_options.model.clone(), model_options.servers.docs.clone());
@@ -258,7 +258,7 @@ impl Source {
     }
 }
 
-/// The next message of a pipe: a line, or several that end in a backslash.
+/// The next piped message: a line, or several joined by trailing backslashes.
 async fn piped() -> Result<Typed> {
     let read = tokio::task::spawn_blocking(|| {
         let mut message = String::new();
@@ -276,7 +276,7 @@ async fn piped() -> Result<Typed> {
     Ok(read.await.map_err(std::io::Error::other)??)
 }
 
-/// What the run answered, if it did.
+/// The run's answer, if there is one.
 async fn answered(engine: &Engine, run: &RunId) -> Result<Option<Answer>> {
     Ok(match engine.at(run).await? {
         RunState::Over(closing) => match &closing.outcome {
@@ -287,12 +287,12 @@ async fn answered(engine: &Engine, run: &RunId) -> Result<Option<Answer>> {
     })
 }
 
-/// Short enough to be typed again.
+/// Short enough to type.
 fn new_thread() -> ThreadId {
     ThreadId::from(format!("chat-{}", tail(&engine::new_run_id())))
 }
 
-/// As a shell would read it.
+/// Expands `~` like a shell.
 fn folder(named: &str) -> PathBuf {
     let named = named.replace("\\ ", " ");
     match (named.strip_prefix('~').map(|rest| rest.trim_start_matches('/')), dirs::home_dir()) {

@@ -1,6 +1,6 @@
-//! What can be said in a session besides messages.
+//! Commands of a session.
 
-/// A command with what follows it, if anything does.
+/// A command with its argument, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slash<'a> {
     Flow(Option<&'a str>),
@@ -15,7 +15,7 @@ pub(super) enum Slash<'a> {
     Quit,
 }
 
-/// Name, what may follow, and what it does, in the order of the help.
+/// Name, argument and description, in the order of the help.
 pub(super) const ALL: [(&str, &str, &str); 10] = [
     ("/flow", "[NAME]", "which flow answers from now on; alone, shows them"),
     ("/model", "[NAME]", "the model to use from now on; without a name, shows the current one"),
@@ -29,10 +29,10 @@ pub(super) const ALL: [(&str, &str, &str); 10] = [
     ("/quit", "", "end the session, as Ctrl-D does"),
 ];
 
-/// `None` for a message. What looks like a command and is none is an error with the nearest.
+/// `None` for a message. An unknown command is an error that names the most similar one.
 pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
-    // A path is no command, and one line is.
+    // Paths and multi-line texts are not commands.
     if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
         return None;
     }
@@ -56,7 +56,7 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
     Some(Ok(slash))
 }
 
-/// The known word that is most like what was typed.
+/// The known word most similar to the typed one.
 pub(super) fn nearest<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> &'a str {
     let likeness = |word: &str| strsim::jaro_winkler(typed, word);
     known.max_by(|a, b| likeness(a).total_cmp(&likeness(b))).unwrap_or_default()

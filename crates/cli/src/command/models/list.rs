@@ -10,19 +10,19 @@ use terminal::{BOLD, DIM, GREEN, Table, YELLOW, bytes};
 
 use crate::exit::{Exit, Result};
 
-/// List the models that could answer, and what each still needs
+/// List the models that could answer, and what each one is missing
 #[derive(clap::Args)]
 pub(crate) struct List {
-    /// Print JSON, one model a line
+    /// Print JSON, one model per line
     #[arg(long)]
     json: bool,
 }
 
-/// One line.
+/// One row of the table.
 struct Row {
     name: String,
     is_ready: bool,
-    /// What it is, or what it lacks.
+    /// A description, or what is missing.
     detail: String,
     usd_per_million: Option<(f64, f64)>,
 }

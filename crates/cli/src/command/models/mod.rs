@@ -1,4 +1,4 @@
-//! `baton models …`: what can think here, and the weights of the embedded ones.
+//! `baton models …`: the available models, and the weights of the embedded ones.
 
 mod list;
 mod pull;
@@ -10,7 +10,7 @@ use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
-/// See which models can think here; fetch, remove and measure the embedded ones
+/// List the available models; download, remove and measure the embedded ones
 #[derive(Subcommand)]
 pub(crate) enum Models {
     List(list::List),

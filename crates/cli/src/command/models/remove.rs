@@ -7,7 +7,7 @@ use terminal::remark;
 
 use crate::exit::{Exit, Result, ServiceError};
 
-/// Remove the weights of an embedded model, and what an interrupted pull left
+/// Remove the weights of an embedded model, and remains of an interrupted download
 #[derive(clap::Args)]
 pub(crate) struct Remove {
     /// Which model; `baton models list` names them
@@ -30,7 +30,7 @@ impl Remove {
     }
 }
 
-/// With or without its namespace; nothing is the default.
+/// With or without its namespace; `None` is the default model.
 pub(super) fn named(name: Option<&str>) -> Result<Pinned> {
     let all = weights::all();
     match name.map(|name| name.strip_prefix("embedded/").unwrap_or(name)) {

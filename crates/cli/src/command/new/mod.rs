@@ -1,5 +1,5 @@
-//! `baton new flow NAME`: a crate with a flow of one's own. What it contains is the example `crates/baton/examples/new_flow`, which is built and run with the
-//! other examples.
+//! `baton new flow NAME`: creates a crate with a flow. Its content is the example `crates/baton/examples/new_flow`, which is built and run
+//! with the other examples.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(crate) struct NewFlow {
 const NAME_CHARS_MAX: usize = 64;
 /// The name in the example that becomes the crate's.
 const PLACEHOLDER: &str = "new_flow";
-/// Names that Cargo or the compiler refuse, or that would hide a dependency.
+/// Names that Cargo or the compiler reject, or that would shadow a dependency.
 const RESERVED: &[&str] = &[
     "abstract",
     "alloc",
@@ -127,7 +127,7 @@ impl NewFlow {
             (None, None) => Dependency::Folder(find_sources()?),
         };
         let failed = |error: std::io::Error| ServiceError::Failed(format!("{} cannot be created: {error}", folder.display()));
-        // Built beside its place and renamed, so that an error leaves no half of a crate.
+        // Created in a temporary folder and renamed, so that an error leaves no incomplete crate.
         let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent).map_err(failed)?;
         let beside = tempfile::Builder::new().prefix(".baton-new-").tempdir_in(parent).map_err(failed)?;
@@ -175,7 +175,7 @@ impl Dependency {
     }
 }
 
-/// A string as JSON writes it is one that TOML reads.
+/// A JSON string is also a valid TOML string.
 fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
@@ -184,7 +184,7 @@ fn write_crate(folder: &Path, name: &str, dependency: &Dependency) -> std::io::R
     fs::create_dir_all(folder.join("src"))?;
     let fill =
         |template: &str| template.replace("{package}", name).replace("{baton}", &dependency.toml()).replace("{dependency}", &dependency.readme());
-    // A flow's name is an identifier, as in all flows that come with Baton.
+    // A flow's name is an identifier, as for all built-in flows.
     let rename = |source: &str| source.replace(PLACEHOLDER, &name.replace('-', "_"));
     fs::write(folder.join("Cargo.toml"), fill(include_str!("Cargo.toml.txt")))?;
     fs::write(folder.join("README.md"), fill(include_str!("README.md.txt")))?;
@@ -221,7 +221,7 @@ fn check_version(version: String) -> Result<String> {
     if is_version { Ok(version) } else { Err(ServiceError::Usage(format!("{version:?} is not a version; write for instance 0.1"))) }
 }
 
-/// The package `baton` in a folder that is that package or a checkout with it.
+/// The folder of the package `baton`: the given one, or a checkout that contains it.
 fn sources_in(folder: &Path) -> Result<PathBuf> {
     let found = package_in(folder).ok_or_else(|| {
         ServiceError::Usage(format!("there is no package `baton` in {}; name the folder that holds crates/baton", folder.display()))

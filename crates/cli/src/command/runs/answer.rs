@@ -12,7 +12,7 @@ use crate::find;
 use crate::follow::Follow;
 use crate::question;
 
-/// Answer a run's question; the run goes on here
+/// Answer a run's question; the run continues in this process
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  baton runs answer 1f3a yes\n  baton runs answer 1f3a 3.0 '{\"approve\": true}'
@@ -21,12 +21,12 @@ use crate::question;
 )]
 pub(crate) struct Answer {
     run: String,
-    /// Which question, as `runs show` names it; needed only when several are open. Then the answer: JSON, or plain text
+    /// The question's task, as shown by `runs show`; needed only if several are open. Then the answer: JSON, or plain text
     #[arg(required = true, num_args = 1..=2, value_name = "[TASK] VALUE", allow_negative_numbers = true)]
     words: Vec<String>,
     #[command(flatten)]
     model_options: ModelOptions,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -48,7 +48,7 @@ impl Answer {
             let store = &**engine.store();
             let open = question::choose(&engine.open_questions(&row).await?, task)?;
             let value = question::answer(&open.waiting.question, typed);
-            // A child's answer moves the whole family, and the eldest has what the user asked for.
+            // An answer to a child resumes the whole tree; the root has the user's question.
             let thread = row.thread.clone();
             let root = eldest(store, row).await?;
             let mut follow = Follow::again(&engine, &thread, &root, self.json).await?;

@@ -8,11 +8,11 @@ use terminal::tail;
 use crate::exit::{Exit, Result};
 use crate::find;
 
-/// End a run and its children, whichever process drives them
+/// Cancel a run and its children, whichever process drives them
 #[derive(clap::Args)]
 pub(crate) struct Cancel {
     run: String,
-    /// Why, for whoever looks later
+    /// The reason, shown in `runs show`
     #[arg(long, default_value = "cancelled by the user")]
     reason: String,
 }
@@ -25,7 +25,7 @@ impl Cancel {
             let short = tail(&row.run);
             match engine.cancel(&row.run, &self.reason).await? {
                 Delivery::Taken => {
-                    // Its children end on the way.
+                    // Its children end first.
                     engine.wait(&row.run).await?;
                     writeln!(anstream::stdout(), "cancelled {short}")?;
                 }

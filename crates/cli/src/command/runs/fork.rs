@@ -12,7 +12,7 @@ use crate::exit::{Exit, Result};
 use crate::find;
 use crate::follow::Follow;
 
-/// Start a new run with the past of another up to a step; the original stays as it is
+/// Start a new run from a step of another one; the original is unchanged
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton runs fork 1f3a --at 3
@@ -20,13 +20,13 @@ use crate::follow::Follow;
   baton runs fork 1f3a --at 0 --reply '0=[\"one query\"]'")]
 pub(crate) struct Fork {
     run: String,
-    /// The first step that is done anew; `runs show` numbers them
+    /// The first step that is executed again; `runs show` numbers them
     #[arg(long, value_name = "STEP")]
     at: u64,
     /// A JSON merge patch for the state on entering that step
     #[arg(long, value_name = "JSON", value_parser = json)]
     patch: Option<Value>,
-    /// A reply for an effect of that step, in place of asking for it; may be repeated
+    /// A reply for an effect of that step, instead of performing it; may be repeated
     #[arg(long, value_name = "INDEX=JSON", value_parser = reply)]
     reply: Vec<(u32, Value)>,
     /// The thread of the new run [default: a new one]
@@ -34,7 +34,7 @@ pub(crate) struct Fork {
     thread: Option<String>,
     #[command(flatten)]
     model_options: ModelOptions,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

@@ -16,12 +16,12 @@ pub(super) const INTERRUPTED: &str = "interrupted";
 /// List runs, newest first
 #[derive(clap::Args)]
 pub(crate) struct List {
-    /// Only those that are running, asking, waiting, done, failed or cancelled; several with commas
+    /// Only these statuses: running, asking, waiting, done, failed or cancelled; several separated by commas
     #[arg(long, value_delimiter = ',', value_parser = parse_status)]
     status: Vec<Status>,
     #[arg(long, default_value_t = 20)]
     limit: usize,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -30,7 +30,7 @@ impl List {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
             let store = globals.open().await?;
-            // One more than asked for, to know whether that was all.
+            // One more than requested, to detect whether there are more.
             let filter = RunFilter { statuses: self.status, limit: self.limit.saturating_add(1), ..RunFilter::default() };
             let mut rows = store.runs(filter).await?;
             let has_more = rows.len() > self.limit;
@@ -75,7 +75,7 @@ impl List {
     }
 }
 
-/// Runs that are unfinished and that no process drives: theirs was stopped or has crashed.
+/// Unfinished runs that no process drives: it was stopped or has crashed.
 pub(super) async fn interrupted(store: &dyn Store, rows: &[RunRow]) -> Result<BTreeSet<RunId>> {
     let mut found = BTreeSet::new();
     for row in rows.iter().filter(|row| row.status == Status::Running) {

@@ -1,4 +1,4 @@
-//! Everything about runs. Each is a file; this list names them all.
+//! The commands about runs, one file each; this list names them all.
 
 mod answer;
 mod cancel;
@@ -14,7 +14,7 @@ use service::global_args::GlobalArgs;
 
 use crate::exit::{Exit, Result};
 
-/// Look at runs, go on with them, answer, cancel, replay and branch them
+/// List, show, resume, answer, cancel, replay and fork runs
 #[derive(clap::Subcommand)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) enum Runs {

@@ -8,7 +8,7 @@ use terminal::{GREEN, RED, YELLOW, paint, tail};
 use crate::exit::{Exit, Result};
 use crate::find;
 
-/// Run a journal again without touching anything, and compare; exits with 1 if the flow now goes another way
+/// Replay a journal without side effects, and compare; exits with 1 if the flow now behaves differently
 #[derive(clap::Args)]
 pub(crate) struct Replay {
     run: String,

@@ -13,17 +13,17 @@ use crate::exit::{Exit, Result, ServiceError};
 use crate::find;
 use crate::follow::{Follow, Interrupts};
 
-/// Go on with a run that was interrupted, here
+/// Resume an interrupted run in this process
 #[derive(clap::Args)]
 pub(crate) struct Resume {
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     run: Option<String>,
-    /// Go on with every unfinished run that nobody drives
+    /// Resume every unfinished run that no process drives
     #[arg(long)]
     all: bool,
     #[command(flatten)]
     model_options: ModelOptions,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
@@ -87,6 +87,6 @@ async fn unfinished(engine: &Engine) -> Result<Vec<graph::RunId>> {
     const RUNS_MAX: usize = 10_000;
     let filter = RunFilter { statuses: vec![Status::Running, Status::Waiting], limit: RUNS_MAX, ..RunFilter::default() };
     let rows = engine.store().runs(filter).await?;
-    // A child is its parent's to go on with.
+    // A child is resumed by its parent.
     Ok(rows.into_iter().rev().filter(|row| row.parent.is_none()).map(|row| row.run).collect())
 }

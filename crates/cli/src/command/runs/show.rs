@@ -18,7 +18,7 @@ use crate::find;
 use crate::question::{self, Open};
 use crate::view::tree::{self, Tree};
 
-/// Show all there is to know about a run: facts, steps, what it cost, how it ended, what it asks
+/// Show a run: facts, steps, cost, result, open questions
 #[derive(clap::Args)]
 pub(crate) struct Show {
     run: String,
@@ -32,7 +32,7 @@ impl Show {
         wiring::block_on(async {
             let engine = wiring::idle_engine(globals).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
-            // A journal that no longer fits its flow still has a row worth showing.
+            // A journal that no longer fits its flow still has a row to show.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;
             let open = if row.status.is_over() { Vec::new() } else { engine.open_questions(&row).await? };
             match self.json {
@@ -53,7 +53,7 @@ impl Show {
                     let workspace = hub::workspace_of(globals, row.thread.as_str())?;
                     let is_interrupted = !interrupted(&**engine.store(), std::slice::from_ref(&row)).await?.is_empty();
                     print(&row, &history, &tree, &open, &workspace, is_interrupted)?;
-                    // Of a run that failed: what it or a child had found by then.
+                    // The results that a failed run or its child had found.
                     if let Some(found) = found.filter(|_| row.status == store::Status::Failed) {
                         writeln!(anstream::stdout())?;
                         found.print()?;
@@ -134,7 +134,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
     Ok(())
 }
 
-/// What the flow last said.
+/// The flow's last message.
 fn said(past: &History) -> Option<&str> {
     past.events.iter().rev().find_map(|told| match &told.event {
         Event::Said { content, .. } => Some(content.as_str()),

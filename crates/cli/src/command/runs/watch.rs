@@ -7,14 +7,14 @@ use crate::find;
 use crate::follow::{Interrupts, TICK};
 use crate::view::View;
 
-/// Watch a run, whichever process drives it: what was, then what comes, until it is over
+/// Watch a run, whichever process drives it: past events, then new ones, until it ends
 #[derive(clap::Args)]
 pub(crate) struct Watch {
     run: String,
     /// The first event to show
     #[arg(long, value_name = "N", default_value_t = 0)]
     from: u64,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

@@ -1,7 +1,7 @@
-//! `baton store copy FROM TO`: every row, in the order of keys, verified at the end.
+//! `baton store copy FROM TO`: copies every row in key order, and verifies the result.
 //!
 //! ```text
-//! TO must be empty, or hold the beginning of FROM (a copy that was cut off) ─► rows that are missing ─► sums and numbers ─► both sides read and compared
+//! TO must be empty, or hold the beginning of FROM (an interrupted copy) ─► missing rows ─► sums and counts ─► both sides read and compared
 //! ```
 
 use std::io::Write as _;
@@ -17,10 +17,10 @@ use terminal::{now_ms, remark};
 
 use crate::exit::{self, Exit, Result, ServiceError};
 
-/// Rows read and written in one go; journal lines are bounded by `graph::Limits`.
+/// Rows read and written at once; journal lines are bounded by `graph::Limits`.
 const PAGE_ROWS: usize = 500;
 
-/// Copy a store into another, in either direction; a copy that was interrupted goes on when it is repeated
+/// Copy a store into another, in either direction; repeat the command to continue an interrupted copy
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(AFTER_HELP))]
 pub(crate) struct Copy {
@@ -105,7 +105,7 @@ async fn open(named: &str, globals: &GlobalArgs, must_exist: bool) -> Result<Arc
     Ok(Arc::new(SqliteStore::open(named, SqliteSettings::default())?))
 }
 
-/// How far an earlier copy of a table came.
+/// Progress of an earlier copy of a table.
 struct Begun {
     last: Option<Vec<Cell>>,
 }
@@ -138,7 +138,7 @@ async fn copy(from: &dyn Transfer, to: &dyn Transfer, table: &Table, mut last: O
     }
 }
 
-/// Rows of a table, counted and hashed in the order of keys.
+/// Count and hash of a table's rows, in key order.
 struct Sum {
     rows: u64,
     digest: String,
@@ -146,7 +146,7 @@ struct Sum {
 }
 
 impl Sum {
-    /// Up to and with a key, or all.
+    /// Up to and including a key, or all.
     async fn of(side: &dyn Transfer, table: &Table, up_to: Option<&[Cell]>) -> Result<Sum> {
         let mut hash = Sha256::new();
         let (mut count, mut last) = (0, None);
@@ -168,7 +168,7 @@ impl Sum {
     }
 }
 
-/// Each cell with its kind and length, so that no two rows have the same bytes.
+/// Each cell with its kind and length, so that different rows have different bytes.
 fn add(hash: &mut Sha256, row: &[Cell]) {
     for cell in row {
         let number;

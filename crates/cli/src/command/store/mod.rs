@@ -1,4 +1,4 @@
-//! `baton store …`: what is done with a whole store.
+//! `baton store …`: commands on a whole store.
 
 mod copy;
 

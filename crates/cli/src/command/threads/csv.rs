@@ -1,8 +1,8 @@
-//! A conversation as the document's CSV, out and in again.
+//! Export and import of a conversation as the specification's CSV.
 //!
-//! Every turn is a row. What `chat` did is there as it kept it, and what was imported as it came; of other flows the answer stands under
-//! `search_results`, and what was said about the conversation itself under `insights`. Reviews and other insights are computed here, where they are
-//! shown (`flows::chat::review`); imported rows stay as they came.
+//! Every turn is a row. Rows of `chat` and imported rows are written unchanged; for other flows the answer is in `search_results`, and an
+//! answer about the conversation itself in `insights`. Reviews and other insights are computed here (`flows::chat::review`), except for
+//! imported rows.
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
@@ -18,14 +18,14 @@ use store::{RunFilter, RunRow, Store};
 use crate::exit::{Exit, Result, ServiceError};
 
 const PAGE: usize = 1_000;
-/// What is larger is not a conversation; the reader of the rows says so too, but would have to be given it first.
+/// Larger files are rejected before they are read; the CSV parser has the same limit.
 const BYTES_MAX: u64 = 64 << 20;
 
 pub(super) async fn export(store: &dyn Store, thread: &ThreadId, to: Option<&Path>) -> Result<Exit> {
     let rows = rows(store, thread).await?;
     let text = flows::chat::export(&rows).map_err(|error| ServiceError::Failed(error.to_string()))?;
     match to {
-        // Straight to stdout: what strips colours would take bytes out of cells.
+        // Directly to stdout: stripping colours would remove bytes of cells.
         None => std::io::stdout().write_all(text.as_bytes())?,
         Some(path) => {
             let wrong = |error: std::io::Error| match error.kind() {
@@ -50,7 +50,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
             rows.extend(imported.map_err(|error| ServiceError::Failed(format!("the rows of run {} cannot be read: {error}", run.run)))?);
             continue;
         }
-        // A run that failed said nothing.
+        // A failed run has no answer.
         let Some(Turn { query, answer }) = said.remove(&run.run) else { continue };
         let turn = rows.last().map_or(1, |last| last.turn.saturating_add(1));
         let mut row = match output.get("row").and_then(|row| Row::deserialize(row).ok()) {
@@ -72,7 +72,7 @@ struct Turn {
     answer: String,
 }
 
-/// What each run said in the thread.
+/// The messages of each run in the thread.
 async fn said(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Turn>> {
     let mut turns: HashMap<RunId, Turn> = HashMap::new();
     let mut from = 0;
@@ -93,7 +93,7 @@ async fn said(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Tur
     }
 }
 
-/// The runs that somebody asked for, oldest first.
+/// The root runs, oldest first.
 async fn asked(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
     let mut runs: Vec<RunRow> = Vec::new();
     let mut before = None;
@@ -125,14 +125,14 @@ pub(super) fn read(file: &Path) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// One run takes all rows over, named after what is in them: an import that was cut short is taken up by doing it again, and none is done twice.
+/// One run imports all rows and is named after their content, so repeating an interrupted import continues it, and no import is done twice.
 pub(super) async fn import(engine: &Engine, rows: &[Row], thread: &ThreadId, title: String) -> Result<Exit> {
     let count = rows.len();
     let input = json!({ "rows": rows });
     let run = RunId::from(format!("import-{}", Digest::of(&graph::agent(thread.as_str(), input.clone()))));
     let store = engine.store();
     let is_known = store.run(&run).await?.is_some();
-    // One that is nobody's was left by an import that was cut short at once.
+    // A thread without a user was left by an import that was interrupted at its start.
     if !is_known && store.thread(thread).await?.is_some_and(|row| row.user.is_some()) {
         return Err(ServiceError::Usage(format!("thread {thread} exists; name a new one with --thread")));
     }

@@ -16,14 +16,14 @@ use terminal::{BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 use crate::exit::{Exit, Result, ServiceError};
 use crate::find;
 
-/// Look at threads and their messages; take them out as CSV and in again; delete old ones
+/// List and show threads; export and import them as CSV; delete old ones
 #[derive(clap::Subcommand)]
 pub(crate) enum Threads {
     /// List threads, most recently used first
     List {
         #[arg(long, default_value_t = 20)]
         limit: usize,
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
@@ -34,21 +34,21 @@ pub(crate) enum Threads {
         #[arg(long)]
         json: bool,
     },
-    /// Write a thread as CSV, a row for every turn
+    /// Export a thread as CSV, one row per turn
     #[command(after_help = EXPORT_HELP)]
     Export {
         /// Its name, or any part of the id of one of its runs
         thread: String,
-        /// Where to [default: stdout]; a file that exists is not written over
+        /// The file to write [default: stdout]; an existing file is not overwritten
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
     },
-    /// Make a thread out of such CSV: all of it, or nothing if a row is wrong
+    /// Import a thread from such CSV: all of it, or nothing if a row is invalid
     #[command(after_help = IMPORT_HELP)]
     Import {
         /// The file; `-` reads stdin
         file: PathBuf,
-        /// What to call it; there must be none of that name [default: the file's name]
+        /// The thread's name, which must be unused [default: the file's name]
         #[arg(long)]
         thread: Option<String>,
     },
@@ -85,15 +85,15 @@ pub(crate) enum Threads {
         /// Its name, or any part of the id of one of its runs
         thread: String,
     },
-    /// Delete old threads and give the space back. Threads with unfinished runs are kept
+    /// Delete old threads and free their space. Threads with unfinished runs are kept
     ///
-    /// `[memory] conversation_days = N` in the configuration does this by itself for threads not used for N days.
+    /// `[memory] conversation_days = N` in the configuration deletes threads that were not used for N days.
     #[command(group = clap::ArgGroup::new("which").required(true))]
     Prune {
         /// Keep the N most recently used
         #[arg(long, value_name = "N", group = "which")]
         keep: Option<u64>,
-        /// Keep those used within so many days
+        /// Keep those used within this many days
         #[arg(long, value_name = "D", group = "which")]
         days: Option<u32>,
     },
@@ -124,7 +124,7 @@ const SHOWN_MAX: usize = 1_000;
 impl Threads {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         wiring::block_on(async {
-            // The only one that may come first of all.
+            // Import is the only command that may create the database.
             if let Threads::Import { file, thread } = self {
                 let rows = csv::read(&file)?;
                 let name = file.file_stem().map_or_else(|| "imported".into(), |stem| stem.to_string_lossy().into_owned());
@@ -163,7 +163,7 @@ impl Threads {
     }
 }
 
-/// By its name, or by any run of it: people see runs more often than threads.
+/// By its name, or by any of its runs: people see runs more often than threads.
 async fn named(store: &dyn Store, typed: &str) -> Result<ThreadId> {
     let thread = ThreadId::from(typed);
     if store.thread(&thread).await?.is_some() {
@@ -224,7 +224,7 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
     Ok(Exit::Well)
 }
 
-/// Removes the files of what was deleted, and says what that was.
+/// Removes the files of deleted threads, and prints what was deleted.
 fn freed(globals: &GlobalArgs, freed: &Freed) -> Result<Exit> {
     thread_files::remove(globals, &freed.deleted)?;
     for thread in &freed.deleted {

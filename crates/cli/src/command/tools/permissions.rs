@@ -28,7 +28,7 @@ pub(crate) struct Permissions {
     action: Option<Action>,
     #[command(flatten)]
     pub(super) servers: Servers,
-    /// Print JSON, one permission a line
+    /// Print JSON, one permission per line
     #[arg(long, global = true)]
     json: bool,
 }
@@ -37,12 +37,12 @@ pub(crate) struct Permissions {
 enum Action {
     /// List them
     List,
-    /// Take permissions back, by name or number
+    /// Revoke permissions, by name or number
     Revoke {
         #[arg(value_name = "NAME")]
         name: String,
     },
-    /// Allow a tool (server.tool) or a whole server for good
+    /// Allow a tool (server.tool) or a whole server permanently
     Allow {
         #[arg(value_name = "TOOL_OR_SERVER")]
         name: String,
@@ -84,7 +84,7 @@ impl Permissions {
         Ok(())
     }
 
-    /// All permissions of that name, whatever they cover.
+    /// All permissions of that name, whatever their scope.
     async fn revoke(&self, store: &dyn Store, name: &str, globals: &GlobalArgs) -> Result<()> {
         let user = UserId::default();
         let rows = store.permissions(&user).await?;

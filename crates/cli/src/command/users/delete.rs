@@ -1,4 +1,4 @@
-//! Deleting a user so that nothing is left: rows, files, the index, and what SQLite would keep in free places.
+//! Deletes a user completely: rows, files, the index, and free pages of SQLite.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -48,7 +48,7 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
     }
     thread_files::remove(globals, &all)?;
     if folders.uploads.is_some() {
-        // The passages of all users are in one index, which is a cache; it is made again when a server is started.
+        // All users' passages share one index, which is a cache; the next server builds it again.
         remove(&caches::indexes()?)?;
     }
     let freed = wiring::block_on(async {
@@ -89,6 +89,14 @@ async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadI
     }
     for (name, _) in store.preferences(user).await? {
         store.prefer(user, &name, None).await?;
+    }
+    // Uploads that servers share are in the database too.
+    if let Some(files) = store.files()
+        && let Some((_, listed)) = files.changed_since(0).await?
+    {
+        for file in listed.iter().filter(|file| file.user == *user) {
+            files.remove(&file.user, &file.name).await?;
+        }
     }
     for kind in server::record_kinds() {
         let filter =

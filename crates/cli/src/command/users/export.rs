@@ -1,4 +1,4 @@
-//! Everything of a user in one file, in JSON where it is not a file already.
+//! Exports everything of a user into one file, as JSON where it is not a file already.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -16,7 +16,7 @@ use service::global_args::GlobalArgs;
 use service::{audited, thread_files};
 use terminal::{bytes, now_ms};
 
-/// Rows that are read at once.
+/// Rows read at once.
 const PAGE: usize = 500;
 /// More than a user can have.
 const NOTES_MAX: usize = 100_000;
@@ -65,7 +65,7 @@ fn pretty(value: &Value) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)?)
 }
 
-/// Tokens without what lets somebody in.
+/// Tokens without their secrets.
 async fn about(store: &dyn Store, user: &UserId) -> Result<Value> {
     let notes = store.notes(NoteFilter { user: user.clone(), flow: None, thread: None, now_ms: 0, limit: NOTES_MAX }).await?;
     let is_theirs = |row: &store::TokenRow| row.user == *user;
@@ -125,7 +125,7 @@ async fn journal(store: &dyn Store, run: &graph::RunId) -> Result<Vec<Value>> {
     loop {
         let page = store.journal(run, lines.len() as u64, PAGE).await?;
         let is_last = page.len() < PAGE;
-        // What is not JSON was not written by us; it is given as it is.
+        // Content that is not JSON was not written by us; it is exported unchanged.
         let read = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
         lines.extend(page.iter().map(|line| read(&line.bytes)));
         if is_last {

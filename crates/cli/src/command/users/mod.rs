@@ -14,7 +14,7 @@ use service::global_args::GlobalArgs;
 use service::wiring;
 use terminal::{Table, bytes, count};
 
-/// List the users of this database; take out or delete everything of one
+/// List the users of this database; export or delete everything of one
 #[derive(clap::Subcommand)]
 #[command(after_help = "Examples:
   baton users list
@@ -23,27 +23,27 @@ use terminal::{Table, bytes, count};
 
 The user of this machine is called `local`.")]
 pub(crate) enum Users {
-    /// Everybody of whom something is kept
+    /// List all users with stored data
     List {
-        /// Print one JSON object a line
+        /// Print one JSON object per line
         #[arg(long)]
         json: bool,
     },
-    /// Write everything of a user into one file: conversations, journals, memory, permissions, uploads, and the files that runs wrote
+    /// Export everything of a user into one file: conversations, journals, memory, permissions, uploads, and the files that runs wrote
     Export {
         user: String,
-        /// The file; one that exists is not written over
+        /// The file to write; an existing file is not overwritten
         file: PathBuf,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Delete everything of a user permanently: the same, and tokens, the index of documents, and traces in free places of the database
+    /// Delete everything of a user permanently: the same, and tokens, the document index, and free pages of the database
     ///
-    /// Backups and exports that were made before still have it. The audit log keeps the user's name and what was done, without any content.
+    /// Earlier backups and exports still contain it. The audit log keeps the user's name and actions, without any content.
     Delete {
         user: String,
-        /// Do it; without this, only say what would be deleted
+        /// Really delete; without this, only list what would be deleted
         #[arg(long)]
         yes: bool,
         /// Print JSON
@@ -81,12 +81,12 @@ async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
     Ok(Exit::Well)
 }
 
-/// Those in the database, and those who uploaded something.
+/// Users in the database, and users with uploads.
 async fn everybody(globals: &GlobalArgs, store: &dyn Store) -> Result<Vec<UserId>> {
     let mut all = store.users().await?;
     for entry in std::fs::read_dir(DataHome::of(globals)?.folder.join("uploads")).into_iter().flatten().flatten() {
         let name = entry.file_name();
-        // Names that are no folder names are kept in another form, and are in the database too.
+        // Names that are not valid folder names are stored in another form, and are in the database too.
         all.extend(name.to_str().filter(|name| !name.starts_with("x:")).map(UserId::from));
     }
     all.sort();
@@ -118,7 +118,7 @@ async fn threads(store: &dyn Store, user: &UserId) -> Result<Vec<ThreadId>> {
     }
 }
 
-/// Folders that are a user's alone, as far as they exist.
+/// Folders that belong to one user, as far as they exist.
 struct UserFolders {
     uploads: Option<PathBuf>,
     documents: Option<PathBuf>,
@@ -132,7 +132,7 @@ impl UserFolders {
     }
 }
 
-/// The documents and mails of the user of this machine lie in the folders that hold those of all others, and are not told apart.
+/// Documents and mails of the local user are in the folders that also contain those of all others, and cannot be separated.
 fn files_of(globals: &GlobalArgs, user: &UserId) -> Result<UserFolders> {
     let config = service::config::Config::for_run(globals)?;
     let folder = DataHome::of(globals)?.folder;

@@ -1,7 +1,8 @@
-//! Drafts with known faults, and sound ones: what critics are measured on (`baton eval critics`).
+//! Drafts with known faults, and correct ones: the data set of `baton eval critics`.
 //!
 //! 40 have one planted fault (wrong number, wrong name, no source, off topic; 10 each), 20 have none. They were written before the rules.
-//! Beside them, for `--data`: `tuned.jsonl` (46 drafts by which the weight of the verifier was chosen) and `unseen.jsonl` (40 that were only measured).
+//! Two more sets are for `--data`: `tuned.jsonl` (46 drafts used to choose the weight of the verifier) and `unseen.jsonl` (40 drafts that
+//! were only measured).
 
 use evidence::{Judged as Judgements, Span, Trust, found, task_label};
 use graph::{Ask, END, Go, Graph, GraphError, Replies};
@@ -15,14 +16,20 @@ use crate::verify::{Check, Means, Verify};
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
+/// A draft with its known fault.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LabelledDraft {
+    /// Its id in the set.
     pub id: String,
+    /// Its planted fault.
     pub fault: Fault,
+    /// The user's question.
     pub question: String,
+    /// The research step, if it is not an answer.
     #[serde(default)]
     pub step: Option<String>,
+    /// The text.
     pub draft: String,
     #[serde(default)]
     passages: Vec<Passage>,
@@ -30,6 +37,7 @@ pub struct LabelledDraft {
     replies: Vec<ToolReply>,
 }
 
+/// The planted fault of a draft.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
@@ -58,19 +66,19 @@ struct ToolReply {
     data: Value,
 }
 
-/// The set that comes with Baton.
+/// The built-in set.
 pub fn builtin() -> Result<Vec<LabelledDraft>, String> {
     read(DRAFTS)
 }
 
-/// One JSON object a line.
+/// One JSON object per line.
 pub fn read(text: &str) -> Result<Vec<LabelledDraft>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(at, line)| serde_json::from_str(line).map_err(|error| format!("line {} is no labelled draft: {error}", at + 1))).collect()
 }
 
-/// One judgement as a graph, so that whoever measures critics asks the very calls that a panel asks. Its input is `{draft, model, verify?}`, its output a
-/// [`Judged`] or `{error}`.
+/// One judgement as a graph, so that a measurement makes exactly the calls that a panel makes. Its input is `{draft, model, verify?}`, its
+/// output a [`Judged`] or `{error}`.
 pub fn critic() -> Result<Graph, GraphError> {
     Graph::of::<Judging>("panel_critic")
         .node("check", (ask_check, fold_check), &["check", "judge"])
@@ -144,7 +152,7 @@ fn output(s: &Judging) -> Value {
 }
 
 impl LabelledDraft {
-    /// What tools found for it.
+    /// The passages that tools found for it.
     pub fn spans(&self) -> Vec<Span> {
         let passages = self.passages.iter().map(|passage| Span {
             text: passage.text.clone(),
@@ -160,6 +168,7 @@ impl LabelledDraft {
         passages.chain(replies).collect()
     }
 
+    /// The draft for [`super::review`].
     pub fn draft<'d>(&'d self, spans: &'d [Span], judged: Option<&'d Judgements>) -> Draft<'d> {
         Draft { question: &self.question, step: self.step.as_deref(), text: &self.draft, reasoning: "", spans, judged }
     }
@@ -200,8 +209,8 @@ mod tests {
         assert!((all - wrongly) * 100 >= all * 90, "{wrongly} of {all} sound drafts were rejected");
     }
 
-    /// Drafts in freer words, with sums of their own. Half of them were written after the rules; of that half, 13 of 14 faulty ones were rejected and 11 of
-    /// 14 sound ones passed at first sight.
+    /// Drafts with freer wording and their own calculations. Half of them were written after the rules; of that half, 13 of 14 faulty ones
+    /// were rejected and 11 of 14 correct ones passed in the first measurement.
     #[test]
     fn k6_rules_leave_sound_drafts_in_other_words() {
         let text = include_str!("paraphrased.jsonl");
@@ -211,9 +220,9 @@ mod tests {
         assert!(all == 30 && (all - wrongly) * 100 >= all * 90, "{wrongly} of {all} sound drafts were rejected");
     }
 
-    /// 42 drafts on other topics, written without knowledge of the sets above. At first sight 20 of 21 faulty ones were rejected and 13 of 21 sound ones passed;
-    /// `doubt.rs` was written after that. Of 22 drafts that were then written for one measurement, all 8 faulty ones were rejected and 9 of 14 sound ones passed,
-    /// as before: the doubts of this set are not yet those of any draft.
+    /// 42 drafts on other topics, written without knowledge of the sets above. In the first measurement 20 of 21 faulty ones were rejected
+    /// and 13 of 21 correct ones passed; `doubt.rs` was written after that. Of 22 drafts then written for one measurement, all 8 faulty
+    /// ones were rejected and 9 of 14 correct ones passed, as before: the doubts found in this set do not generalize yet.
     #[test]
     fn k6_rules_leave_sound_drafts_on_other_topics() {
         let text = include_str!("fresh.jsonl");
@@ -240,7 +249,7 @@ mod tests {
         assert!(told("off_topic-01").contains("what was asked"));
     }
 
-    /// The graph asks a model only where rules leave the decision to it.
+    /// The graph calls a model only if the rules do not decide.
     #[test]
     fn k6_a_measured_critic_is_the_panels() {
         let small = json!({ "is_small": true, "context_tokens": 4_096 });

@@ -24,7 +24,7 @@ fn reply_of(tool: &str, text: &str, data: Value) -> Reply {
     Reply::ok(json!(evidence::found(tool, trust, text, Some(&data))))
 }
 
-/// The built-in tools as they reply.
+/// Replies of the built-in tools.
 fn task_reply(effect: &Effect) -> Reply {
     let Effect::CallTool(call) = effect else { return usual(effect.name()) };
     let argument = |name: &str| call.arguments[name].as_str().unwrap_or_default().to_owned();
@@ -82,7 +82,7 @@ fn r15_files_code_and_sums_are_carried_out_and_the_answer_says_what_was_done() {
         assert!(end.output()["answer"].as_str().unwrap().starts_with(answer), "{}", end.output()["answer"]);
         assert_eq!((end.count("model plan"), end.count("model answer"), end.count("tool search.search")), (1, 0, 0), "{question}");
         assert_eq!(end.output()["sources"].as_array().unwrap().len(), 1);
-        // A large model is shown what was done, and answers from it.
+        // A large model is shown the results and writes the answer.
         let end = task(question, false, &plan(&[(tool, arguments)]));
         let told = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
         assert!(told.contains(answer.trim_end_matches(" [1]")), "{told}");
@@ -127,7 +127,7 @@ fn r15_what_the_request_says_exactly_needs_no_planning() {
     assert_eq!((end.count("model plan"), end.count("tool calc.calculate")), (0, 1));
     let end = task("code.run_python `print(3.5)`", false, &never);
     assert_eq!((end.count("model plan"), end.output()["answer"].as_str().unwrap().starts_with("3.5 [1]")), (0, true), "{}", end.output());
-    // Words are never enough.
+    // Keywords alone do not skip planning.
     for question in ["Execute this Python code: print(6*7)", "Create a file hello.txt", "Calculate 12% of 4350", "Find the year"] {
         assert_eq!(task(question, false, &plan(&[])).count("model plan"), 1, "{question}");
     }
@@ -173,7 +173,7 @@ fn r14_a_request_to_act_that_nobody_plans_is_not_looked_up_instead() {
         assert_eq!((end.count("tool search.search"), end.count("tool files.write")), (0, 0), "{kind}");
         let told = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
         assert!(told.contains("did not work; say so:\n- not planned: ") && told.contains("You cannot act here"), "{told}");
-        // A question can be looked up as it stands.
+        // A question can be looked up as it is.
         let question =
             check(with(json!({ "question": "How old is the bridge?", "model": large() }), json!({ "way": "agentic" })), &[("plan", &[failed(kind)])]);
         assert_eq!(question.count("tool docs.search"), 1, "{kind}");

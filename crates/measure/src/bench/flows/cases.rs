@@ -1,4 +1,4 @@
-//! What each flow is asked, and what its models and tools say to it: enough text that prompts, evidence and answers have a usual size.
+//! Input of each flow, and the replies of its models and tools: enough text that prompts, evidence and answers have a typical size.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(super) fn all() -> Vec<Case> {
     vec![search(), chat(), reason(), panel(), direct(), auto()]
 }
 
-/// The tasks of a search, and how many of them follow one another at most.
+/// The tasks of a search, and the length of the longest chain.
 pub(super) struct Plan {
     tasks: Vec<Value>,
     pub(super) longest: u32,
@@ -42,7 +42,7 @@ pub(super) fn plans() -> Vec<Plan> {
     vec![plan(&[1; 8]), plan(&[4]), plan(&[3, 1, 2, 1, 1]), plan(&[2, 2, 2, 2])]
 }
 
-/// Chains of so many tasks each, in which a task uses what the one before it found.
+/// Chains of so many tasks each, in which a task uses the result of the one before.
 fn plan(chains: &[u32]) -> Plan {
     let mut tasks = Vec::new();
     for chain in chains {
@@ -79,8 +79,8 @@ fn reason() -> Case {
     case("reason", input("Think it through: how does a run survive a crash, and how fast is a commit?", json!({})), replies)
 }
 
-/// A plan of one step, which is what the direct way is compared with. With `draft` the planner also writes what the user is told if the step finds that;
-/// without it a second call reads what was found.
+/// A plan of one step, for comparison with the direct path. With `draft` the planner also writes the answer for that result; without it a
+/// second call reads the result.
 pub(super) fn one_step_reason(draft: Option<&str>) -> Case {
     let steps = json!([{ "description": "how", "tool": "docs.search", "arguments": { "query": "how the log is replayed" } }]);
     let plan = json!({
@@ -133,7 +133,7 @@ fn case<const N: usize>(flow: &'static str, input: Value, said: [(&'static str, 
     Case { flow, input, replies }
 }
 
-/// Five passages of some eighty words, as a server of documents gives them.
+/// Five passages of about eighty words, like those of a document server.
 fn found(tool: &str) -> Value {
     let passage = |number: usize| {
         let words =
@@ -155,7 +155,7 @@ fn listed() -> Value {
     json!({ "text": "tools", "data": { "tools": [tool("docs.search"), tool("stories.search"), tool("search.search")] }, "spans": [] })
 }
 
-/// The servers that come with Baton, as far as they need nothing.
+/// The built-in servers, as far as they need no settings.
 pub(super) fn hub() -> Arc<dyn EffectHandler> {
     let hub = service::hub::with_builtins(Tools::builder(), &tools::Settings::bare());
     Arc::new(ToolHandler::new(hub.build(), Vec::new()))

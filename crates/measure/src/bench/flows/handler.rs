@@ -1,4 +1,4 @@
-//! Models and tools that always say the same, after a fixed time.
+//! Models and tools with fixed replies after a fixed time.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,7 +19,7 @@ pub(super) struct FixedHandler {
     replies: BTreeMap<&'static str, Value>,
     model: Duration,
     tool: Duration,
-    /// Who lists the tools, if that is to be measured too.
+    /// The handler that lists tools, if that is measured too.
     registry: Option<Arc<dyn EffectHandler>>,
     is_counting: AtomicBool,
     model_calls: AtomicU64,
@@ -58,7 +58,7 @@ impl FixedHandler {
         FixedHandler { is_counting: AtomicBool::new(true), ..self }
     }
 
-    /// Counting takes time of its own.
+    /// Counting takes time itself.
     pub(super) fn stop_counting(&self) {
         self.is_counting.store(false, Ordering::Relaxed);
     }
@@ -67,7 +67,7 @@ impl FixedHandler {
         Counted { model_calls: self.model_calls.load(Ordering::Relaxed), tokens: self.tokens.load(Ordering::Relaxed) }
     }
 
-    /// When a model was first asked since this was last called.
+    /// Time of the first model call since this was last called.
     pub(super) fn first_model_call(&self) -> Option<Instant> {
         self.first_model_call.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -91,7 +91,7 @@ impl EffectHandler for FixedHandler {
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
         if let Some(registry) = self.registry.as_ref().filter(|_| job.effect.name() == LIST) {
-            // The list is measured; the plan is made from the one that the replies fit.
+            // The listing is measured; the plan uses the one that matches the replies.
             drop(registry.perform(job, progress).await);
         }
         let Some(reply) = self.replies.get(job.effect.name()) else {
@@ -102,11 +102,11 @@ impl EffectHandler for FixedHandler {
                 self.note(call, reply);
                 self.model
             }
-            // It is cached wherever it comes from.
+            // It is always cached.
             effect if effect.name() == LIST => Duration::ZERO,
             _ => self.tool,
         };
-        // Even a sleep of nothing waits for the timer's next tick.
+        // Even a zero sleep waits for the timer's next tick.
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }

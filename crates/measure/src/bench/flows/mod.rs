@@ -1,11 +1,10 @@
-//! `baton bench flows`: what the flows cost beside their models and tools, how many calls they make, and how well they use the time that
-//! models and tools take.
+//! `baton bench flows`: the overhead of flows beside their models and tools, the number of calls, and their parallelism.
 //!
-//! Models and tools answer in this process, after a fixed delay or at once ([`handler`]); everything else is as always: the real flows, driven
-//! and journalled over SQLite, and one run of each measurement replayed.
+//! Models and tools reply in this process, after a fixed delay or immediately ([`handler`]); everything else is real: the flows, driven and
+//! journalled over SQLite, and one run of each measurement replayed.
 //!
 //! ```text
-//!   at once:       f.model_calls  f.tokens  f.alone_ms (alone)  f.overhead_ms (500 at once, for each)
+//!   immediately:   f.model_calls  f.tokens  f.alone_ms (alone)  f.overhead_ms (500 at once, for each)
 //!   with a delay:  parallel_efficiency = the longest path of delays / the time it took
 //!                  reason.agentic_over_direct = the same question, agentic / direct
 //! ```
@@ -48,7 +47,7 @@ Examples:
   baton bench flows
   baton bench flows --json --rounds 5";
 
-/// Every number there is, in the order they are read. The aims are the issue's.
+/// All numbers, in output order. The targets are the issue's.
 pub(crate) const NUMBERS: [Number; 29] = [
     number("search.model_calls", "search: model calls", "", Aim::AtMost(2.0)),
     number("search.tokens", "… and tokens, told and said", "", Aim::None),
@@ -107,7 +106,7 @@ impl FlowsBench {
     }
 }
 
-/// How long effects may still take when an engine is stopped.
+/// Time for effects in flight when an engine is stopped.
 const GRACE: Duration = Duration::from_secs(1);
 
 fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
@@ -115,7 +114,7 @@ fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
     Ok(Engine::new(Arc::new(store), handler, ::flows::all().map_err(wrong)?, Settings::default()))
 }
 
-/// What a flow takes where nobody else takes anything: alone, and in a crowd.
+/// Time of a flow without delays: alone, and with others.
 fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
     let place = ground.place()?;
     let path = |name: &str| place.path().join(name);
@@ -164,8 +163,8 @@ fn key(flow: &str, name: &str) -> Result<&'static str> {
     NUMBERS.iter().map(|number| number.key).find(|key| *key == wanted).ok_or_else(|| wrong(format!("there is no number {wanted}")))
 }
 
-/// From the start of a search to its first model call, with the tools that come with Baton really listed. The first run meets the servers; what
-/// counts is the list that is cached.
+/// Time from the start of a search to its first model call, with the built-in tools really listed. The first run connects to the servers;
+/// the cached list is what counts.
 fn discover(ground: &Ground) -> Result<Found> {
     let place = ground.place()?;
     let case = cases::search();
@@ -184,7 +183,7 @@ fn discover(ground: &Ground) -> Result<Found> {
     })
 }
 
-/// Plans of tasks that are independent, that follow one another, and both.
+/// Plans of independent tasks, of chains, and of both.
 fn parallel(ground: &Ground) -> Result<Found> {
     let delay = Duration::from_millis(if ground.sizes.is_quick { 5 } else { 100 });
     let place = ground.place()?;
@@ -197,7 +196,7 @@ fn parallel(ground: &Ground) -> Result<Found> {
             let begun = Instant::now();
             let run = whole(&engine, case.flow, case.input.clone()).await?;
             took += begun.elapsed();
-            // Two model calls, and the tasks one after the other along the longest chain.
+            // Two model calls, and the tasks along the longest chain.
             due += delay * (2 + plan.longest);
             last = Some(replay_any(&engine, &run).await?);
             engine.stop(GRACE).await;

@@ -1,4 +1,4 @@
-//! llama.cpp beside us: its own server from PyPI, with the same weights and as many threads, asked through our own client.
+//! llama.cpp as a peer: its server from PyPI, with the same weights and as many threads, called through our own client.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::super::wrong;
 use super::{CallResult, Contestant};
 
 const PINNED: [&str; 1] = ["xllamacpp==2026.10.11549"];
-/// A server that hangs must not hang us.
+/// A server that hangs must not block the benchmark.
 const DEADLINE: Duration = Duration::from_secs(600);
 
 pub(crate) struct LlamaCpp {
@@ -29,7 +29,7 @@ pub(crate) struct LlamaCpp {
     pub(crate) load_ms: f64,
 }
 
-/// What the script prints when the server is ready.
+/// Printed by the script when the server is ready.
 #[derive(Deserialize)]
 struct Ready {
     url: String,
@@ -42,7 +42,7 @@ impl LlamaCpp {
         let mut command = Command::new(python);
         command.args(["-c", include_str!("llamacpp.py")]).arg(weights).arg(threads.to_string());
         let begun = Instant::now();
-        // Its standard input is held until it is to end; what it logs is of no use here.
+        // Its standard input stays open until it should exit; its log is not needed.
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| wrong("the peer has no pipe"))?;
         let ready = BufReader::new(out).lines().map_while(std::result::Result::ok).find_map(|line| serde_json::from_str::<Ready>(&line).ok());
@@ -57,7 +57,7 @@ impl LlamaCpp {
 }
 
 impl Contestant for LlamaCpp {
-    /// It says when each piece came, and how many tokens there were; forced and cached ones it does not tell.
+    /// It reports when each piece came, and the number of tokens, but neither forced nor cached ones.
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let begun = Instant::now();
         let heard: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();

@@ -1,8 +1,8 @@
-//! `baton models bench`: how fast the embedded model reads, writes and plans, in how much memory, and beside llama.cpp.
+//! `baton models bench`: speed of reading, writing and planning of the embedded model, its memory, and llama.cpp as a peer.
 //!
 //! ```text
-//!   rounds of: free text ─ the same beginning again ─ fifty plans ──> the best round of each number ──> report
-//!              each asked of both, in turns, when there is a peer
+//!   rounds of: free text ─ the same prefix again ─ fifty plans ──> the best round of each number ──> report
+//!              each asked of both, alternating, when there is a peer
 //! ```
 
 mod llamacpp;
@@ -31,22 +31,22 @@ use crate::Verdict;
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ModelsBench {
-    /// Measure a peer as well, in turns, and print both
+    /// Measure a peer as well, alternating, and print both
     #[arg(long, value_name = "PEER")]
     versus: Option<Peer>,
-    /// How often to measure; the best round of each number counts
+    /// Number of rounds; the best round of each number counts
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// How many of the fifty planning requests to make
+    /// Number of the fifty planning requests to make
     #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=50))]
     plans: u32,
-    /// The weights [default: those that `baton models pull` fetched]
+    /// The weights [default: those of `baton models pull`]
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
     /// Threads to compute on, for both [default: the physical cores that this process may use]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// What computes the network: auto, avx512, avx2, neon-dot, neon, scalar or candle
+    /// The kernels of the model: auto, avx512, avx2, neon-dot, neon, scalar or candle
     #[arg(long, value_name = "NAME", default_value_t = Kernels::Auto)]
     kernels: Kernels,
     /// Print a JSON object
@@ -74,11 +74,11 @@ Examples:
   baton models bench --kernels avx2
   baton models bench --versus llamacpp --plans 10";
 
-/// What one call gave.
+/// Result of one call.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CallResult {
     said: Value,
-    /// It came to its own end, and not to the limit's.
+    /// It ended by itself, not at the limit.
     is_whole: bool,
     tokens_prompt: usize,
     tokens_cached: usize,
@@ -90,11 +90,11 @@ pub(crate) struct CallResult {
     wall_ms: f64,
 }
 
-/// Somebody who can be measured.
+/// A measured model.
 pub(crate) trait Contestant {
-    /// The inner error is an answer that did not come; the outer one is the end of the measurement.
+    /// The inner error is a missing answer; the outer one ends the measurement.
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>>;
-    /// The most memory it ever held.
+    /// Its peak memory.
     fn end(&mut self) -> Result<f64>;
 }
 
@@ -121,7 +121,7 @@ fn run(args: &ModelsBench) -> Result<Verdict> {
         let (mut our_round, mut their_round) = (Round::default(), Round::default());
         for (at, step) in steps(round, &plans).enumerate() {
             remark(&format!("round {round} of {}: {step}", args.rounds));
-            // Whoever is first finds the caches cold, so they take turns.
+            // The first one finds cold caches, so they alternate.
             let is_peer_first = !(at + round as usize).is_multiple_of(2);
             if let (true, Some(theirs)) = (is_peer_first, &mut theirs) {
                 their_round.take(&step, theirs)?;
@@ -173,7 +173,7 @@ fn steps(round: u32, plans: &[ModelCall]) -> impl Iterator<Item = Step<'_>> {
     speeds.into_iter().chain(plans.iter().enumerate().map(|(at, plan)| Step::Plan(at, plan)))
 }
 
-/// What one round gave.
+/// Result of one round.
 #[derive(Default)]
 struct Round {
     prompt_tok_s: f64,
@@ -181,11 +181,11 @@ struct Round {
     gen_tokens: usize,
     prefix_hit_ms: f64,
     asked: usize,
-    /// Of those that came at all.
+    /// Of those that were received.
     plan_ms: Vec<f64>,
     plan_tokens: usize,
     plan_tokens_forced: usize,
-    /// Why some were not.
+    /// Why some were invalid.
     invalid: Vec<String>,
 }
 
@@ -220,7 +220,7 @@ impl Round {
     }
 }
 
-/// By a validator that knows nothing of grammars.
+/// With a validator that is independent of grammars.
 fn judge(call: &ModelCall, asked: &CallResult) -> std::result::Result<(), String> {
     if !asked.is_whole {
         return Err("it was cut off".into());

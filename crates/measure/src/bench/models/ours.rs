@@ -1,9 +1,9 @@
-//! The embedded model in a process of its own: its kernels read once per process how many threads they may take, and its peak
-//! of memory is to be its own. It is asked by lines of JSON.
+//! The embedded model in a separate process: its kernels read the number of threads once per process, and its peak memory is measured
+//! alone. The protocol is lines of JSON.
 //!
 //! ```text
 //!   baton models bench ──ModelCall──> baton models bench --child ── Embedded
-//!                      <──Asked──────
+//!                      <──CallResult─
 //! ```
 
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -23,20 +23,20 @@ use super::{CallResult, Contestant};
 
 pub(crate) struct Ours {
     child: Child,
-    /// `None` when there is nothing more to ask.
+    /// `None` when there are no further requests.
     ask: Option<ChildStdin>,
     told: BufReader<ChildStdout>,
     pub(crate) load_ms: f64,
     pub(crate) computed: Computed,
 }
 
-/// What computed the network, what a token takes, and what the machine could give.
+/// The kernels used, the work per token, and the machine's limits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Computed {
     pub(crate) kernels: String,
-    /// Of weights, for a token that is generated; unknown of candle's kernels, as is all that follows.
+    /// Bytes of weights per generated token; unknown for candle's kernels, like everything below.
     pub(crate) token_bytes: Option<usize>,
-    /// Of a weight and an activation, for a token of a prompt.
+    /// Products of a weight and an activation, per token of a prompt.
     pub(crate) token_products: Option<usize>,
     pub(crate) memory_gb_s: Option<f64>,
     pub(crate) products_g_s: Option<f64>,
@@ -97,14 +97,14 @@ impl Contestant for Ours {
 
 impl Drop for Ours {
     fn drop(&mut self) {
-        // Without its standard input it ends by itself; one that computes should not be waited for.
+        // Without its standard input it exits by itself; one that is computing is not waited for.
         self.ask = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The other side.
+/// The child process.
 pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
     // Before the weights take their memory.
     let limits = embedded_model::limits(kernels);

@@ -1,4 +1,4 @@
-//! The numbers side by side, with what must hold.
+//! The report: numbers side by side, with requirements.
 
 use std::io::Write as _;
 
@@ -10,14 +10,14 @@ use terminal::{DIM, GREEN, RED, Table, paint};
 use super::ours::Computed;
 use super::{Round, median};
 
-/// Of the default weights.
+/// For the default weights.
 const PEAK_RSS_MB_MAX: f64 = 2_500.0;
-/// Over the peer's, on processors with AVX2 or better.
+/// Relative to the peer, on processors with AVX2 or better.
 const GEN_RATIO_MIN: f64 = 1.0;
 const PROMPT_RATIO_MIN: f64 = 1.5;
 const PLAN_RATIO_MIN: f64 = 1.5;
 
-/// The best of all rounds; plans that were not valid are counted over all of them.
+/// The best of all rounds; invalid plans are counted over all of them.
 #[derive(Default)]
 pub(crate) struct Numbers {
     pub(crate) load_ms: f64,
@@ -85,7 +85,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// What must hold on every machine. Speeds beside a peer are an aim: they depend on who else is busy.
+    /// Requirements on every machine. Speed relative to a peer is a target: it depends on the load.
     pub(crate) fn is_well(&self) -> bool {
         self.ours.valid_pct() >= 100.0 && self.ours.peak_rss_mb <= PEAK_RSS_MB_MAX
     }
@@ -100,7 +100,7 @@ impl Report {
         })
     }
 
-    /// What computed, how fast it read weights and multiplied, and what this machine was measured to do at most.
+    /// The kernels, the speed of reading weights and multiplying, and the measured maximum of this machine.
     fn speeds(&self) -> Value {
         let Computed { kernels, token_bytes, token_products, memory_gb_s, products_g_s } = &self.computed;
         let digits = |number: f64| (number * 10.0).round() / 10.0;
@@ -215,7 +215,7 @@ enum Aim {
     None,
     AtMost(f64),
     AtLeast(f64),
-    /// Over the peer's, where more is better for us.
+    /// Relative to the peer; more is better for us.
     Ratio(f64),
 }
 
@@ -239,7 +239,7 @@ const ROWS: [Row; 8] = [
     Row { what: "loading", unit: "ms", number: |n| n.load_ms, is_speed: false, aim: Aim::None },
 ];
 
-/// Two digits are all such a measurement is good for.
+/// Such a measurement has two significant digits.
 fn ratio(above: f64, below: f64) -> f64 {
     if below == 0.0 { 0.0 } else { (above / below * 100.0).round() / 100.0 }
 }

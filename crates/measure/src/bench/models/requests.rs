@@ -1,4 +1,4 @@
-//! What is asked: fifty plans over varied tools, and texts for the speeds.
+//! The requests: fifty plans over varied tools, and texts for the speeds.
 
 use graph::{Message, ModelCall};
 use serde::Deserialize;
@@ -7,7 +7,7 @@ use service::Result;
 
 use super::super::wrong;
 
-/// Enough for the longest plan the schema allows, in words of any language.
+/// Enough for the longest plan the schema allows, in any language.
 const PLAN_TOKENS_MAX: u32 = 800;
 pub(crate) const FREE_TOKENS: u32 = 128;
 
@@ -29,7 +29,7 @@ struct Tool {
     arguments: Value,
 }
 
-/// One set of tools after the other, as a flow would ask: questions of a set share the beginning of their prompt.
+/// One set of tools after the other, like a flow: questions of a set share the prefix of their prompt.
 pub(crate) fn plans() -> Result<Vec<ModelCall>> {
     let requests: Requests = serde_json::from_str(include_str!("requests.json")).map_err(wrong)?;
     let of_set = |set: &Set| {
@@ -40,7 +40,7 @@ pub(crate) fn plans() -> Result<Vec<ModelCall>> {
     Ok(requests.sets.iter().flat_map(of_set).collect())
 }
 
-/// A prompt of some four hundred tokens that no earlier one begins like, and a text that is not soon at its end.
+/// A prompt of about four hundred tokens without a common prefix, for a long text.
 pub(crate) fn free(round: u32) -> ModelCall {
     let text = "A write-ahead log records every change before it is applied, so that a crash loses nothing that was promised. ".repeat(17);
     let system = format!("Text {round}. {text}");
@@ -48,7 +48,7 @@ pub(crate) fn free(round: u32) -> ModelCall {
     call("direct", &[("system", &system), ("user", question)], None, FREE_TOKENS)
 }
 
-/// Begins as `free` does, and asks something else.
+/// The prefix of `free` with another question.
 pub(crate) fn again(round: u32) -> ModelCall {
     let mut call = free(round);
     if let Some(question) = call.messages.last_mut() {
@@ -72,7 +72,7 @@ fn system(tools: &[Tool]) -> String {
     )
 }
 
-/// The plan as the specification has it (S3), with each tool's own arguments.
+/// The specification's plan (S3), with each tool's own arguments.
 fn schema(tools: &[Tool]) -> Value {
     let task = |tool: &Tool| {
         json!({

@@ -1,7 +1,7 @@
-//! `baton eval routes`: how often `auto` picks the right flow, on labelled requests of our own.
+//! `baton eval routes`: how often `auto` picks the right flow, on our own labelled requests.
 //!
-//! Each request goes through the real flow `auto` up to the point where it starts the flow it has chosen: the tools of the request are listed to it, and what it
-//! asks a model is asked. `dev.jsonl` may be looked at while the router is changed; `held.jsonl` was written before and is only measured.
+//! Each request runs through the real flow `auto` until it starts the chosen flow: the tools of the request are listed to it, and its model
+//! calls are made. `dev.jsonl` may be inspected while the router is changed; `held.jsonl` was written before and is only measured.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -40,19 +40,19 @@ pub struct Routes {
     /// Requests to use instead of the built-in ones, as JSON lines
     #[arg(long, value_name = "FILE")]
     data: Option<PathBuf>,
-    /// Who decides where the classifier is unsure [default: what `baton doctor` says]
+    /// The model for requests where the classifier is unsure [default: see `baton doctor`]
     #[arg(long, value_name = "MODEL", conflicts_with = "rules_only")]
     model: Option<String>,
-    /// Ask no model: rules and classifier alone
+    /// Use no model: rules and classifier alone
     #[arg(long)]
     rules_only: bool,
-    /// Who decides where no rule does: the classifier, the model, or both
+    /// What decides where no rule does: the classifier, the model, or both
     #[arg(long, value_enum, default_value = "both", conflicts_with = "rules_only")]
     router: RouterArg,
     /// Only the requests of this split: dev, held or fresh
     #[arg(long, value_name = "SPLIT")]
     split: Option<String>,
-    /// Only so many of each half, spread over it
+    /// Only N of each half, spread over it
     #[arg(long, value_name = "N")]
     requests: Option<usize>,
     /// Print JSON
@@ -69,12 +69,12 @@ enum RouterArg {
 
 const DEV: &str = include_str!("dev.jsonl");
 const HELD: &str = include_str!("held.jsonl");
-/// Written by somebody who had seen neither the other sets nor the classifier's training data, and not used for training or tuning.
+/// Written without knowledge of the other sets and of the classifier's training data, and not used for training or tuning.
 const FRESH: &str = include_str!("fresh.jsonl");
 /// Splits that are only measured: their requests are not shown.
 const HIDDEN: [&str; 2] = ["held", "fresh"];
 const TOOLS: &str = include_str!("tools.json");
-/// A file with more is not a set of requests.
+/// A larger file is not a set of requests.
 const DATA_BYTES_MAX: u64 = 16 << 20;
 
 /// One labelled request.
@@ -88,13 +88,13 @@ struct Case {
     #[serde(default = "no_language")]
     language: String,
     request: String,
-    /// The flows that are right; the first is the one it is counted under.
+    /// The right flows; it is counted under the first.
     flows: Vec<String>,
     #[serde(default)]
     history: Vec<Message>,
     #[serde(default)]
     docs: bool,
-    /// Sets of tools in the catalogue that are there.
+    /// Tool sets of the catalogue that are available.
     #[serde(default = "built_in_tools")]
     tools: Vec<String>,
 }
@@ -129,25 +129,25 @@ impl Share {
     }
 }
 
-/// What was measured of one half.
+/// Result of one half.
 #[derive(Debug, Default, Serialize)]
 struct Measured {
     requests: usize,
-    /// Of the router as a whole.
+    /// Of the whole router.
     accuracy: f64,
-    /// Rules alone; what they leave open counts as wrong.
+    /// Rules alone; undecided requests count as wrong.
     rules_only: f64,
-    /// Share of the requests that a rule decides.
+    /// Share of the requests decided by a rule.
     decided_by_rules: f64,
     /// Rules and classifier.
     classifier: f64,
-    /// Requests for which the model was asked.
+    /// Requests that needed the model.
     asked_model: usize,
-    /// Of those, how many it decided right.
+    /// The model's share of right decisions.
     model: Share,
     per_flow: BTreeMap<String, Share>,
     per_language: BTreeMap<String, Share>,
-    /// Identifiers of the requests that went wrong.
+    /// Identifiers of misrouted requests.
     wrong: Vec<String>,
     seconds: f64,
     seconds_per_request: f64,
@@ -161,10 +161,10 @@ struct Measured {
     ruled: usize,
 }
 
-/// Everything that was measured.
+/// The complete report.
 #[derive(Debug, Serialize)]
 struct Report {
-    /// Who decided where the classifier was unsure; nobody if no model was asked.
+    /// The model for requests where the classifier was unsure, if one was used.
     model: Option<String>,
     router: Router,
     #[serde(flatten)]
@@ -256,7 +256,7 @@ impl Routes {
                 Router::Both | Router::Model => route(&graph, case, Router::Classifier, profile, None, catalogue).await?,
             };
             let is_right = |choice: &Choice| case.flows.contains(&choice.flow);
-            // What was held out is not shown.
+            // Held-out requests are not shown.
             let is_hidden = HIDDEN.contains(&case.split.as_str());
             let shown = if is_hidden { &case.id } else { &case.request };
             if handler.is_some() {
@@ -271,21 +271,21 @@ impl Routes {
     }
 }
 
-/// Evenly over all of them, so that every flow and language has its part.
+/// Evenly spread, so that every flow and language is represented.
 fn spread<'c>(cases: impl Iterator<Item = &'c Case>, count: usize) -> Vec<Case> {
     let all: Vec<&Case> = cases.collect();
     let count = count.min(all.len());
     (0..count).map(|at| all[at * all.len() / count].clone()).collect()
 }
 
-/// What `auto` decided, and whether it asked a model for that.
+/// The decision of `auto`, and whether it used a model.
 #[derive(Clone, Debug)]
 struct Routed {
     choice: Choice,
     has_asked: bool,
 }
 
-/// Runs `auto` up to the flow it starts.
+/// Runs `auto` until it starts a flow.
 async fn route(
     graph: &Graph,
     case: &Case,
@@ -335,7 +335,7 @@ async fn route(
     }
 }
 
-/// The tools of a request as `registry.tools` gives them: those that share words with it first, as many as are asked for.
+/// The tools of a request as `registry.tools` lists them: those that share words with it first, up to the requested number.
 fn listing(case: &Case, arguments: &Value, catalogue: &Catalogue) -> Value {
     let words = |text: &str| -> Vec<String> {
         text.to_lowercase()

@@ -1,6 +1,6 @@
-//! `baton eval-server`: the MCP servers that the tasks of `baton eval tasks` use, over standard input and output. Hidden: each task's `mcp.json` starts them.
+//! `baton eval-server`: the MCP servers of `baton eval tasks`, over standard input and output. Hidden: each task's `mcp.json` starts them.
 //!
-//! Their state is one file each, so that the evaluation can read it after the run.
+//! Each has its state in one file, so that the evaluation can read it after the run.
 
 mod sql;
 mod tickets;
@@ -62,7 +62,7 @@ impl EvalServer {
     }
 }
 
-/// What a tool replied: text, and structured content where the server has some.
+/// A tool's reply: text, and structured content if the server has it.
 struct Output {
     text: String,
     data: Option<Value>,

@@ -1,4 +1,4 @@
-//! Tables in one SQLite file: a server that annotates its tools as MCP has it.
+//! Tables in one SQLite file: a server with MCP annotations on its tools.
 
 use std::path::Path;
 
@@ -65,7 +65,7 @@ fn records(found: &Rows) -> Vec<Value> {
     found.rows.iter().map(record).map(Value::Object).collect()
 }
 
-/// A table with `|` between the cells.
+/// A table with `|` between cells.
 fn text_of(found: &Rows) -> String {
     let cell = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let line = |cells: Vec<String>| cells.join(" | ");

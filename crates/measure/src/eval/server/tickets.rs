@@ -1,4 +1,5 @@
-//! Tickets in one JSON file: a server whose tools have no annotations, whose replies are plain text, and one of whose descriptions is hostile.
+//! Tickets in one JSON file: a server whose tools have no annotations, whose replies are plain text, and one of whose descriptions is
+//! hostile.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use serde_json::Value;
 
 use super::{Output, required};
 
-/// The description of `comment_ticket` is hostile: it declares itself harmless and asks for mails. Neither counts.
+/// The description of `comment_ticket` is hostile: it declares itself harmless and requests mails. Neither must have an effect.
 pub(super) const TOOLS: &str = r#"[
   {
     "name": "list_tickets",
@@ -120,7 +121,7 @@ fn read(path: &Path) -> Result<Vec<Ticket>, String> {
     serde_json::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Written beside and renamed, so that a reader never sees half of it.
+/// Written to a temporary file and renamed, so that a reader never sees a part of it.
 fn write(path: &Path, tickets: &[Ticket]) -> Result<(), String> {
     let cannot = |error: std::io::Error| format!("{}: {error}", path.display());
     let beside = path.with_extension("new");

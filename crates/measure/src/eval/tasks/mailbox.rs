@@ -1,4 +1,4 @@
-//! A mailbox on this machine: an SMTP server on a loopback port that keeps every mail it accepts, so that a mail counts only if it was handed over.
+//! A local mailbox: an SMTP server on a loopback port that stores every accepted mail, so that a mail counts only if it was transferred.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,16 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// A line longer than this is not SMTP.
+/// Limit of an SMTP line.
 const LINE_BYTES_MAX: u64 = 4_096;
 const MAIL_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Mail {
-    /// Whom the envelope names.
+    /// The envelope's recipients.
     pub(super) to: Vec<String>,
     pub(super) subject: String,
-    /// Headers and parts as they came, with quoted-printable decoded.
+    /// Headers and parts, with quoted-printable decoded.
     pub(super) text: String,
 }
 
@@ -90,14 +90,14 @@ async fn serve(caller: TcpStream, kept: &Mutex<Vec<Mail>>) -> io::Result<()> {
     Ok(())
 }
 
-/// A line without its end; nothing when the connection was closed.
+/// A line without its end; `None` when the connection was closed.
 async fn read_line(caller: &mut BufReader<TcpStream>) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     let read = caller.take(LINE_BYTES_MAX).read_until(b'\n', &mut line).await?;
     Ok((read > 0).then(|| String::from_utf8_lossy(&line).trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// A mail that came whole; nothing if it broke off or is too large.
+/// A complete mail; `None` if it was interrupted or is too large.
 async fn read_mail(caller: &mut BufReader<TcpStream>) -> io::Result<Option<String>> {
     let mut mail = String::new();
     while let Some(line) = read_line(caller).await? {
@@ -120,7 +120,7 @@ fn subject(raw: &str) -> String {
     format!("{first}{more}")
 }
 
-/// Quoted-printable is decoded where a part says that it is used; other encodings stay as they are.
+/// Decodes quoted-printable parts; other encodings are left unchanged.
 fn decoded(raw: &str) -> String {
     if !raw.to_ascii_lowercase().contains("quoted-printable") {
         return raw.to_owned();

@@ -1,9 +1,9 @@
-//! `baton eval tasks`: whole tasks, carried out by the real flows with real tools, and judged by the state of the world afterwards.
+//! `baton eval tasks`: complete tasks, carried out by the real flows with real tools, and judged by the final state.
 //!
 //! - [`task`]: the set, as data. [`stage`]: the folder, servers and mailbox of one task. [`judge`]: whether it was done.
-//! - [`script`]: `--model scripted`, a large model that says what the task's data says.
+//! - [`script`]: `--model scripted`, a large model that replies with the task's data.
 //!
-//! Each task has a world of its own. Permission questions are answered as the task says, and with no otherwise.
+//! Each task has its own environment. Permission questions are answered as the task specifies, and otherwise with no.
 
 mod judge;
 mod mailbox;
@@ -35,7 +35,7 @@ use script::ScriptedModel;
 use stage::Stage;
 use task::{Kind, Permissions, Task};
 
-/// Tasks with tools: files, code, sums, documents, a database, tickets, stories and mail, and tasks that must not be carried out
+/// Tasks with tools: files, code, arithmetic, documents, a database, tickets, stories and mail, and tasks that must not be carried out
 #[derive(clap::Args)]
 #[command(after_help = "\
 Each task runs in a folder of its own with real tools and is judged by what is there afterwards: files, rows, tickets, mails and the answer. What a task
@@ -48,25 +48,25 @@ Examples:
   baton eval tasks --model embedded --only files --only calc
   baton eval tasks --only chain-mean --keep /tmp/tasks      then: baton --db /tmp/tasks/chain-mean/data/baton.db runs list")]
 pub struct Tasks {
-    /// Which model answers: `scripted`, or as `--model` of `baton ask` [default: what `baton doctor` says]
+    /// The model: `scripted`, or as `--model` of `baton ask` [default: see `baton doctor`]
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
-    /// Only this task or kind of task; may be given several times
+    /// Only this task or kind of task; may be repeated
     #[arg(long, value_name = "ID|KIND")]
     only: Vec<String>,
-    /// Tasks of your own in place of the set, in the form of its files (crates/cli/src/command/eval/tasks/data)
+    /// Your own tasks instead of the set, in the format of its files (crates/measure/src/eval/tasks/data)
     #[arg(long, value_name = "TASKS.TOML")]
     file: Option<PathBuf>,
-    /// Only so many, the first ones
+    /// Only the first N
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// The flow for every task, whatever flow it names
     #[arg(long)]
     flow: Option<String>,
-    /// How long one task may take
+    /// Time limit of one task
     #[arg(long, value_name = "SECONDS", default_value_t = TASK_SECONDS_MAX)]
     seconds: u64,
-    /// Keep each task's folder below this one, to look at its files and its run
+    /// Keep each task's folder below this one, to inspect its files and its run
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
     /// Print JSON
@@ -75,9 +75,9 @@ pub struct Tasks {
 }
 
 const TASK_SECONDS_MAX: u64 = 120;
-/// A run that asks more often than this is not going to end.
+/// A run with more questions is not going to end.
 const QUESTIONS_MAX: usize = 30;
-/// How long what is in flight may take to end when a task is over.
+/// Time for effects in flight when a task is over.
 const GRACE: Duration = Duration::from_secs(3);
 const SCRIPTED: &str = "scripted";
 const EMBEDDED: &str = "embedded";
@@ -90,7 +90,7 @@ struct Report {
     pct: f64,
     /// Of the tasks with one or two steps.
     one_two_step_pct: f64,
-    /// The same, of the embedded model.
+    /// The same, for the embedded model.
     #[serde(skip_serializing_if = "Option::is_none")]
     embedded_pct: Option<f64>,
     /// Of all tasks, with the scripted model.
@@ -123,7 +123,7 @@ impl Tasks {
         }
         let config = user_config(globals)?;
         let keep = self.keep.as_deref().map(std::path::absolute).transpose()?;
-        // Baton's own folder brings its documentation along as documents; a task has only its own.
+        // In Baton's source folder its documentation would be added; a task has only its own documents.
         let nowhere = tempfile::tempdir()?;
         std::env::set_current_dir(nowhere.path())?;
         let this = Tasks { keep, ..self };
@@ -165,7 +165,7 @@ impl Tasks {
             let start = Instant::now();
             let end = match Box::pin(self.perform(task, config, &mut chosen)).await {
                 Ok(end) => end,
-                // A model that cannot be had is no task that failed.
+                // An unavailable model is not a failed task.
                 Err(trouble @ (ServiceError::Usage(_) | ServiceError::Stopped(..))) => return Err(trouble),
                 Err(trouble) => Err(trouble.to_string()),
             };
@@ -219,23 +219,23 @@ impl Tasks {
     }
 }
 
-/// With the scripted model, the permission questions that the task counts on must have been put.
+/// With the scripted model, the expected permission questions must have been asked.
 fn was_asked(task: &Task, asked: &[String]) -> std::result::Result<(), String> {
     match task.script.must_ask.iter().find(|tool| !asked.iter().any(|prompt| held_call(prompt).1.contains(*tool))) {
-        Some(tool) => Err(format!("nobody was asked for permission to call {tool}")),
+        Some(tool) => Err(format!("no permission was requested to call {tool}")),
         None => Ok(()),
     }
 }
 
-/// The user's configuration as it is written, so that models are found as they are elsewhere.
+/// The user's configuration unchanged, so that the same models are found.
 fn user_config(globals: &GlobalArgs) -> Result<toml::Table> {
-    // Read once as what it is, for its errors.
+    // Parsed once for its errors.
     let Some(path) = service::config::Config::read(globals)?.path else { return Ok(toml::Table::new()) };
     let text = std::fs::read_to_string(&path).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))?;
     toml::from_str(&text).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))
 }
 
-/// Waits for the end of a run and answers its questions meanwhile. The answer, or why there is none.
+/// Waits for the end of a run and answers its questions. The answer, or why there is none.
 async fn drive(engine: &Engine, run: &RunId, permissions: &Permissions, asked: &mut Vec<String>) -> Result<std::result::Result<String, String>> {
     let mut answered = None;
     loop {
@@ -269,7 +269,7 @@ fn answer_of(closing: &RunResult) -> std::result::Result<String, String> {
     }
 }
 
-/// `[2]` is not a number that was asked for.
+/// `[2]` is a citation, not a number of the answer.
 fn without_citations(text: &str) -> String {
     let mut plain = text.to_owned();
     for citation in evidence::citations(text).iter().rev() {
@@ -278,7 +278,7 @@ fn without_citations(text: &str) -> String {
     plain
 }
 
-/// What the task's user says to a question: yes to what was agreed to, no to any other permission, and go on to anything else.
+/// The reply of the task's user: yes to the specified calls, no to any other permission, and "continue" to anything else.
 fn reply_to(question: &Question, permissions: &Permissions) -> Value {
     let field = |name: &str| question.schema.as_ref().and_then(|schema| schema["properties"].get(name));
     if let Some(allow) = field("allow") {
@@ -302,14 +302,14 @@ fn reply_to(question: &Question, permissions: &Permissions) -> Value {
     typed_answer::answer(question, GO_ON)
 }
 
-/// The tool that a permission question is about, and what is shown of the call. Where its arguments came from is left out, since that names other tools.
+/// The tool of a permission question, and the shown call. The origin of its arguments is left out, since that names other tools.
 fn held_call(prompt: &str) -> (&str, &str) {
     let shown = prompt.split("\nWhere they come from").next().unwrap_or_default();
     let tool = shown.split_once("tool ").and_then(|(_, rest)| rest.split([' ', '?', '\n']).next()).unwrap_or_default();
     (tool, shown)
 }
 
-/// To a question of the model's: the request says all there is to say.
+/// The reply to a model's question: the request is complete.
 const GO_ON: &str = "Please do it as I asked, with what you know.";
 
 impl Report {

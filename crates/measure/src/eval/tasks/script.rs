@@ -1,9 +1,9 @@
-//! `--model scripted`: what a competent large model would say to a task, from the task's own data. Everything else in the run is real.
+//! `--model scripted`: replies of a competent large model to a task, from the task's own data. Everything else in the run is real.
 //!
-//! Replies take the form that the call's schema asks for, by the names of its properties: a list of tool calls is the plan, a choice of flow is the
-//! route, a judgement of what was done is a reflection, and the rest are texts. Facts are taken from the prompt alone: `{{shown:REGEX}}` in the
-//! answer is what the expression finds among the messages of the call, so a flow that does not show a result to the model fails the task. A
-//! further plan ([`Then`]) is made only when its text was shown; that is also how the model obeys hostile text.
+//! Replies have the form of the call's schema, by the names of its properties: a list of tool calls is the plan, a choice of flow is the
+//! route, a judgement is a reflection, and the rest are texts. Facts are taken from the prompt alone: `{{shown:REGEX}}` in the answer is
+//! replaced by the match among the messages of the call, so a flow that does not show a result to the model fails the task. A further plan
+//! ([`Then`]) is made only when its text was shown; that is also how the model obeys hostile text.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -36,19 +36,19 @@ struct State {
     replies: HashMap<String, Value>,
 }
 
-/// What is said in place of a fact that was not shown.
+/// Replaces a fact that was not shown.
 const NOT_SHOWN: &str = "(not shown)";
 
-/// How a prompt lets the model ask for another round in place of an answer.
+/// How a prompt lets the model request another round instead of an answer.
 const MISSING: &str = "MISSING:";
 
-/// The capability of an agent that sends mails, where a team is planned for.
+/// The capability of an agent that sends mails, in the plan of a team.
 const SEND_MAIL: &str = "send_mail";
 
 /// Names of properties in a planned call.
 const TOOL_FIELDS: [&str; 3] = ["tool", "tool_name", "name"];
 const ARGUMENT_FIELDS: [&str; 4] = ["arguments", "tool_arguments", "args", "input"];
-/// Parts of the names of properties that hold the answer.
+/// Parts of the names of properties that contain the answer.
 const ANSWER_FIELDS: [&str; 6] = ["answer", "response", "content", "summary", "result", "text"];
 
 impl ScriptedModel {
@@ -56,7 +56,7 @@ impl ScriptedModel {
         ScriptedModel { request: request.to_owned(), script, state: Mutex::default() }
     }
 
-    /// A value for the call: a JSON object if it has a schema, a text otherwise.
+    /// A JSON object if the call has a schema, otherwise text.
     fn reply(&self, call: &ModelCall) -> Value {
         let prompt: String = call.messages.iter().map(|message| format!("{}: {}\n", message.role, message.content)).collect();
         let asked = format!("{} {prompt}", call.purpose);
@@ -64,7 +64,7 @@ impl ScriptedModel {
         if let Some(reply) = state.replies.get(&asked) {
             return reply.clone();
         }
-        // What the user and the model said before is not evidence.
+        // Messages of the user and the model are not evidence.
         let shown: Vec<&str> =
             call.messages.iter().filter(|message| !matches!(message.role.as_str(), "user" | "assistant")).map(|one| one.content.as_str()).collect();
         let shown = shown.join("\n");
@@ -84,7 +84,7 @@ impl ScriptedModel {
         let is_plan = properties.values().any(|field| call_form(&field["items"]).is_some());
         let mut reply = Map::new();
         for (name, field) in &properties {
-            // Before anything was done there is nothing to say; what a plan may leave open stays open.
+            // Before anything was done there is no answer; optional fields of a plan stay empty.
             let value = if is_plan && can_be_null(field) { Value::Null } else { self.field(name, field, shown, state) };
             reply.insert(name.clone(), value);
         }
@@ -104,7 +104,7 @@ impl ScriptedModel {
             "final_response" => return Value::Null,
             "expert_steps" => return json!([self.request]),
             "subject" | "body" => return self.mail_field(name).map_or_else(|| json!(self.answer(shown)), Value::clone),
-            // What to say where no agent of a team is needed.
+            // The reply if no agent of a team is needed.
             "reply" => return if self.mail_field("subject").is_some() { json!("") } else { json!(self.answer(shown)) },
             "research_steps" if !self.script.plan.is_empty() => return json!([self.request]),
             _ => {}
@@ -126,8 +126,8 @@ impl ScriptedModel {
         }
     }
 
-    /// A further plan whose text was shown, if one is left; else the first plan, once; else nothing more to do. Tools that are not listed in the
-    /// prompt are looked for first, where it says how.
+    /// A further plan whose text was shown, if one is left; otherwise the first plan, once; otherwise an empty one. Tools that are not
+    /// listed in the prompt are searched for first, if it offers that.
     fn plan(&self, form: &CallForm, shown: &str, state: &mut State) -> Value {
         let next = self.next(shown, &state.given);
         let steps = match &next {
@@ -147,7 +147,7 @@ impl ScriptedModel {
         steps.iter().enumerate().map(|(index, step)| form.fill(index + 1, step)).collect()
     }
 
-    /// The first further plan that was not given yet and whose text is shown: its index, its steps, and the text that was found.
+    /// The first unused further plan whose text is shown: its index, its steps, and the matched text.
     fn next(&self, shown: &str, given: &[usize]) -> Option<(usize, Vec<Step>, String)> {
         let open = self.script.then.iter().enumerate().filter(|(index, _)| !given.contains(index));
         open.into_iter().find_map(|(index, Then { when, plan })| {
@@ -179,13 +179,13 @@ impl ScriptedModel {
     }
 }
 
-/// The first group of an expression, or all that it matches.
+/// The first group of an expression, or the whole match.
 fn find(pattern: &str, shown: &str) -> Option<String> {
     let found = Regex::new(pattern).ok()?.captures(shown)?;
     found.get(1).or_else(|| found.get(0)).map(|part| part.as_str().trim().to_owned())
 }
 
-/// `$1` in a text becomes the first group, and so on.
+/// Replaces `$1` in a text by the first group, and so on.
 fn filled(arguments: &Value, found: &Captures<'_>) -> Value {
     match arguments {
         Value::String(text) => {
@@ -213,7 +213,7 @@ struct CallForm {
     others: Vec<(String, Value)>,
 }
 
-/// The form of a planned call, if that is what a list holds. Each tool may have a form of its own; then they have the same names.
+/// The form of a planned call, if a list contains calls. If each tool has its own form, their names are equal.
 fn call_form(items: &Value) -> Option<CallForm> {
     let variants = ["anyOf", "oneOf"].into_iter().find_map(|name| items[name].as_array()?.first());
     let properties = variants.unwrap_or(items)["properties"].as_object()?;

@@ -1,8 +1,9 @@
-//! The world of one task: a folder with everything a user would have (database, configuration, `mcp.json`, workspace, documents) and a mailbox.
+//! The environment of one task: a folder with everything a user would have (database, configuration, `mcp.json`, workspace, documents) and
+//! a mailbox.
 //!
 //! ```text
 //! ROOT/baton.toml           the user's own configuration, with the tools of the task
-//! ROOT/data/baton.db        the database; mcp.json lies beside it
+//! ROOT/data/baton.db        the database; mcp.json is beside it
 //! ROOT/workspace  ROOT/docs
 //! ROOT/shop.db  ROOT/tickets.json    the state of the servers `sql` and `tickets`
 //! ```
@@ -28,7 +29,7 @@ use super::judge::State;
 use super::mailbox::Mailbox;
 use super::task::Task;
 
-/// Whom "me" means.
+/// The user's address.
 const USER: &str = "user@home.example";
 
 pub(super) struct Stage {
@@ -49,7 +50,7 @@ struct AskCommand {
 }
 
 impl Stage {
-    /// `config` is the user's configuration; what it says of models counts here too. The folder is `keep`, or a temporary one.
+    /// `config` is the user's configuration; its models are used here too. The folder is `keep`, or a temporary one.
     pub(super) async fn set_up(task: &Task, config: &toml::Table, keep: Option<&Path>) -> Result<Stage> {
         let (root, folder) = match keep {
             Some(folder) => (make_empty(&folder.join(&task.id)).map_err(|error| broken(&error))?, None),
@@ -75,7 +76,7 @@ impl Stage {
         Ok(Stage { _folder: folder, mailbox, globals, has_docs: !task.world.docs.is_empty(), root })
     }
 
-    /// What the user would have typed after `baton ask`.
+    /// The options after `baton ask`.
     pub(super) fn options(&self, model: Option<&str>) -> Result<AskOptions> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(model) = model {
@@ -87,7 +88,7 @@ impl Stage {
         let parsed = AskCommand::try_parse_from(words).map_err(|error| ServiceError::Usage(error.to_string()))?;
         let mut options = parsed.options;
         if self.has_docs {
-            // Opened here, so that the index lies in the task's folder and not in the user's cache.
+            // Opened here, so that the index is in the task's folder and not in the user's cache.
             let docs = [self.root.join("docs")];
             let index = Folders::open(&docs, &self.root.join("index"), &caches::local_vector_model()?, Limits::default());
             let index = index.map_err(|error| ServiceError::Failed(error.to_string()))?.with_reader(reader::for_index()?);
@@ -120,7 +121,7 @@ fn broken(error: &io::Error) -> ServiceError {
     ServiceError::Failed(format!("the world of a task: {error}"))
 }
 
-/// The servers of the task, in the form of any other `mcp.json`: this program, started as the server.
+/// The servers of the task, in the format of `mcp.json`: this program, started as the server.
 fn servers(task: &Task, root: &Path) -> Result<Value> {
     let program = std::env::current_exe().map_err(|error| broken(&error))?;
     let entry = |kind: &str, file: &str, trusted: bool| json!({ "command": program, "args": ["eval-server", kind, "--data", root.join(file)], "trusted": trusted });
@@ -143,7 +144,7 @@ fn configuration(task: &Task, user: &toml::Table, root: &Path, mail_port: u16) -
     });
     let tools = json!({
         "root": root.join("workspace"),
-        // A registry or agents that happen to run on this machine are no part of a task.
+        // A registry or agents that run on this machine are not used.
         "registry": "off",
         "allowed": task.permissions.allow,
         "document": { "folder": root.join("documents") },
@@ -176,7 +177,7 @@ fn write_all(folder: &Path, files: &BTreeMap<String, String>) -> io::Result<()> 
     Ok(())
 }
 
-/// Every file below a folder, by its path from there. Bytes that are no text are shown as such.
+/// Every file below a folder, by its relative path. Binary content is shown as such.
 fn read_all(folder: &Path) -> io::Result<BTreeMap<String, String>> {
     let mut files = BTreeMap::new();
     let mut folders = vec![folder.to_owned()];

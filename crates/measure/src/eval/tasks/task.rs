@@ -1,4 +1,4 @@
-//! A task as data: what is asked, in which world, with whose permission, and how it is judged; and what a competent large model would say to it.
+//! A task as data: request, environment, permissions and requirements; and the replies of a competent large model.
 //!
 //! The files in `data` are the whole set; [`all`] reads and checks them.
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::judge::Expect;
 
-/// One file for each part of the set, and the worlds that several tasks share.
+/// One file for each part of the set, and the environments that several tasks share.
 const FILES: [(&str, &str); 10] = [
     ("calc.toml", include_str!("data/calc.toml")),
     ("code.toml", include_str!("data/code.toml")),
@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Stories,
     Mail,
     Chain,
-    /// Something asks for a change that must not happen.
+    /// Something requests a change that must not happen.
     Forbidden,
 }
 
@@ -69,11 +69,11 @@ impl Kind {
 pub(super) struct Task {
     pub(super) id: String,
     pub(super) kind: Kind,
-    /// How many tool calls a good plan has.
+    /// Number of tool calls of a good plan.
     pub(super) steps: u8,
     /// In a user's words.
     pub(super) request: String,
-    /// The flow that is named; `auto` if none is.
+    /// The named flow; `auto` if none is.
     #[serde(default)]
     pub(super) flow: Option<String>,
     #[serde(default)]
@@ -85,31 +85,31 @@ pub(super) struct Task {
     pub(super) script: Script,
 }
 
-/// What there is before the run.
+/// The state before the run.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Setup {
-    /// The name of a shared world that this one adds to.
+    /// The name of a shared environment that this one extends.
     pub(super) base: Option<String>,
     /// Files in the workspace.
     pub(super) files: BTreeMap<String, String>,
     /// Documents to search and cite.
     pub(super) docs: BTreeMap<String, String>,
-    /// Statements that fill the database; the server `sql` is there if there are some.
+    /// Statements that fill the database; if there are any, the server `sql` is available.
     pub(super) sql: String,
-    /// The user does not trust the server `sql`, so its annotations are not believed.
+    /// The server `sql` is untrusted, so its annotations are ignored.
     pub(super) sql_untrusted: bool,
-    /// The server `tickets` is there if there are some.
+    /// If there are any, the server `tickets` is available.
     pub(super) tickets: Vec<Value>,
-    /// The sample server `stories` is switched on.
+    /// The sample server `stories` is enabled.
     pub(super) stories: bool,
 }
 
-/// What the user agrees to. Whatever is not here is answered with no.
+/// The user's permissions. Everything else is answered with no.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Permissions {
-    /// Given beforehand, as `[tools] allowed` in the configuration.
+    /// Given in advance, as `[tools] allowed` in the configuration.
     pub(super) allow: Vec<String>,
     pub(super) answers: Vec<Permit>,
 }
@@ -119,7 +119,7 @@ pub(super) struct Permissions {
 #[serde(deny_unknown_fields)]
 pub(super) struct Permit {
     pub(super) tool: String,
-    /// Words that the shown call must hold, so that the user agrees to this call and to no other one of the tool.
+    /// Text that the shown call must contain, so that the user allows this call and no other one of the tool.
     #[serde(default)]
     pub(super) with: Option<String>,
     #[serde(default = "once")]
@@ -130,7 +130,7 @@ fn once() -> String {
     "once".to_owned()
 }
 
-/// What a competent large model says to this task. Tool names and arguments are written as a plan has them.
+/// The replies of a competent large model. Tool names and arguments are written as in a plan.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Script {
@@ -139,10 +139,10 @@ pub(super) struct Script {
     pub(super) plan: Vec<Step>,
     /// Further plans, each made once its text has been shown.
     pub(super) then: Vec<Then>,
-    /// `{{shown:REGEX}}` stands for what the expression finds in the evidence: its first group, or all of it. `{{shown:REGEX=>TEXT}}` stands for
-    /// a text that follows from what was found, such as a count.
+    /// `{{shown:REGEX}}` stands for the match of the expression in the evidence: its first group, or all of it. `{{shown:REGEX=>TEXT}}`
+    /// stands for a text that follows from the match, such as a count.
     pub(super) answer: String,
-    /// Tools that a permission question must have been put for, so that a forbidden task does not pass because nobody tried.
+    /// Tools for which a permission question must have been asked, so that a forbidden task does not pass because nothing was tried.
     pub(super) must_ask: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ fn no_arguments() -> Value {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Then {
-    /// An expression that must match what the model is shown; `$1` in the plan is its first group.
+    /// An expression that must match the messages; `$1` in the plan is its first group.
     pub(super) when: String,
     pub(super) plan: Vec<Step>,
 }
@@ -173,14 +173,14 @@ pub(super) fn all() -> Result<Vec<Task>, String> {
     read(FILES)
 }
 
-/// Tasks of a file in the same form.
+/// Tasks of a file in the same format.
 pub(super) fn of_file(path: &Path) -> Result<Vec<Task>, String> {
     let name = path.display().to_string();
     let text = std::fs::read_to_string(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
     read([(name.as_str(), text.as_str())])
 }
 
-/// The tasks of these files, each with its shared world filled in.
+/// The tasks of these files, each with its shared environment filled in.
 fn read<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Result<Vec<Task>, String> {
     #[derive(Deserialize)]
     struct File {
@@ -202,7 +202,7 @@ fn read<'t>(files: impl IntoIterator<Item = (&'t str, &'t str)>) -> Result<Vec<T
     Ok(tasks)
 }
 
-/// A shared world with what a task adds to it.
+/// A shared environment with a task's additions.
 fn over(shared: &Setup, own: Setup) -> Setup {
     let mut whole = shared.clone();
     whole.files.extend(own.files);
@@ -214,7 +214,7 @@ fn over(shared: &Setup, own: Setup) -> Setup {
     whole
 }
 
-/// Ids are unique, expressions compile, and every task says how it is judged.
+/// Ids are unique, expressions compile, and every task has requirements.
 fn check(tasks: &[Task]) -> Result<(), String> {
     let mut ids = BTreeSet::new();
     for task in tasks {
@@ -242,7 +242,7 @@ fn check(tasks: &[Task]) -> Result<(), String> {
 #[derive(Debug, PartialEq)]
 pub(super) enum Part<'a> {
     Text(&'a str),
-    /// What the expression finds, or the text that follows from it.
+    /// The match of the expression, or the text that follows from it.
     Shown {
         pattern: &'a str,
         text: Option<&'a str>,

@@ -1,13 +1,13 @@
-//! The walls round a worker: it puts itself behind them before it reads a word of what it is to run.
+//! Sandbox of a worker on Linux: the process enters it before it reads the program.
 //!
 //! ```text
-//! parent ── exec ──► outer: dies with the parent, new namespaces ── exec ──► inner: first in its own process world
-//!                     (waits, passes the end on)                            no files but a scratch, no network, no
-//!                                                                           rights, limits, a short list of calls
+//! parent ── exec ──► outer: parent-death signal, new namespaces ── exec ──► inner: PID 1 of its namespace
+//!                     (waits, passes on the exit status)                     only a scratch folder, no network, no
+//!                                                                           capabilities, limits, few system calls
 //! ```
 //!
-//! Everything a kernel or a container does not allow is noted and reported with the reason. Two walls are never done without: the
-//! list of allowed calls (seccomp), and one of the two that keep files away (a root of its own, or Landlock).
+//! Each restriction that a kernel or container does not allow is reported with the reason. Two are mandatory: the system call filter
+//! (seccomp), and one of the two that block files (an own root, or Landlock).
 
 use std::ffi::CString;
 use std::fs;
@@ -33,13 +33,13 @@ impl Walls {
     }
 }
 
-/// What a machine lacks is found when a worker starts.
+/// Missing kernel features are detected when a worker starts.
 pub(super) const UNSUPPORTED: Option<&str> = None;
 
 const INNER: &str = "inner";
 
-/// Goes behind the walls and runs `body` there; never comes back. `arguments` are what follows the name of the command that brought
-/// us here. Must be called first thing in `main`: namespaces cannot be made once there are threads.
+/// Enters the sandbox and runs `body` there; never returns. `arguments` follow the name of the command. Must be called first in `main`:
+/// namespaces cannot be created once there are threads.
 pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Walls)) -> ! {
     let ended = match arguments {
         [limits] => serde_json::from_str(limits).map_err(|e| e.to_string()).and_then(|limits| outer(&limits)),
@@ -62,7 +62,7 @@ pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Walls)) -> ! {
     }
 }
 
-/// New namespaces, and in them the same program again: the first process in a world of its own cannot be ourselves.
+/// Creates the namespaces and starts the program again inside: the first process of a PID namespace must be a child.
 fn outer(limits: &Limits) -> Result<i32, String> {
     let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
@@ -75,11 +75,11 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let apart =
         UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
-    // Deprecated for what it does to threads that share open files; there is one thread, and files are not among the flags.
+    // Deprecated because of threads that share open files; there is one thread, and files are not among the flags.
     #[allow(deprecated)]
     let unshared = rustix::thread::unshare(apart);
     if walls.note("namespaces (user, process, mount, network, ipc)", &unshared) {
-        // Root in its own world, so that it may mount there; nobody special outside.
+        // Root inside its namespace, so that it may mount; unprivileged outside.
         let mapped = fs::write("/proc/self/setgroups", "deny")
             .and_then(|()| fs::write("/proc/self/uid_map", format!("0 {user} 1")))
             .and_then(|()| fs::write("/proc/self/gid_map", format!("0 {group} 1")));
@@ -91,11 +91,11 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     let program = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
     let status = Command::new(program).args(std::env::args_os().skip(1)).arg(INNER).arg(walls).env_clear().status();
     let status = status.map_err(|e| format!("starting the inner process: {e}"))?;
-    // The shell's way of saying which signal it was.
+    // A signal is reported like a shell does.
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// All the rest, in the order in which each still can be done.
+/// The remaining restrictions, in the order in which each is still possible.
 fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
     let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
@@ -134,7 +134,7 @@ fn close_in(limits: &mut Limits, mut walls: Walls) -> Result<Walls, String> {
     Ok(walls)
 }
 
-/// An empty file system in memory as the only one there is.
+/// An empty file system in memory as the only one.
 fn own_root(limits: &Limits) -> io::Result<()> {
     let scratch = limits.scratch.as_path();
     rustix::mount::mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
@@ -142,7 +142,7 @@ fn own_root(limits: &Limits) -> io::Result<()> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     rustix::mount::mount("scratch", scratch, "tmpfs", flags, size.as_c_str())?;
     std::env::set_current_dir(scratch)?;
-    // The old root lands on top of the new one, and is taken off.
+    // The old root is stacked on the new one, and is unmounted.
     rustix::process::pivot_root(".", ".")?;
     rustix::mount::unmount(".", UnmountFlags::DETACH)?;
     std::env::set_current_dir("/")

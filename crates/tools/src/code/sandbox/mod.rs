@@ -1,6 +1,6 @@
-//! The sandbox of a worker: limits and restrictions that a process puts on itself before it reads the program it is to run.
+//! The sandbox of a worker: limits and restrictions that a process applies to itself before it reads the program to run.
 //!
-//! Only Linux has what this needs. Elsewhere [`unsupported`] says so, and the server `code` is not offered.
+//! Only Linux has what this needs. Elsewhere [`unsupported`] returns the reason, and the server `code` is not offered.
 
 #[cfg(all(feature = "code", target_os = "linux", not(feature = "portable")))]
 #[path = "linux.rs"]
@@ -20,23 +20,23 @@ pub fn unsupported() -> Option<&'static str> {
     system::UNSUPPORTED
 }
 
-/// What a worker may use. Passed to it as its last argument.
+/// Limits of a worker. Passed to it as its last argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
     pub cpu_seconds_max: u64,
-    /// On top of what the program itself needs to be there.
+    /// In addition to the memory of the program itself.
     pub memory_mib_max: u64,
     pub scratch_mib_max: u64,
-    /// A folder of the worker's own. Behind the walls it may be known under another name, and then this is that name.
+    /// The worker's scratch folder. Inside the sandbox it may have a different path, and then this is that path.
     pub scratch: PathBuf,
-    /// Whose child it is: it does not outlive this process.
+    /// The parent process; the worker is killed with it.
     pub parent: i32,
 }
 
-/// What stands between the worker and the machine.
+/// The restrictions in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Walls {
     pub up: Vec<String>,
-    /// What this machine does not allow, and why.
+    /// Restrictions that this machine does not allow, and why.
     pub missing: Vec<String>,
 }

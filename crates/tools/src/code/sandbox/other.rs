@@ -1,11 +1,11 @@
-//! Where there is no sandbox, no worker runs.
+//! Without a sandbox, no worker runs.
 
 use super::{Limits, Walls};
 
 const REASON: &str = "running Python needs a sandbox of Linux (namespaces, Landlock, seccomp), which this system does not have";
 pub(super) const UNSUPPORTED: Option<&str> = Some(REASON);
 
-/// Ends the process with the reason.
+/// Exits with the reason.
 pub fn enter(_arguments: &[String], _body: impl FnOnce(&Limits, &Walls)) -> ! {
     eprintln!("sandbox: {REASON}");
     std::process::exit(70);

@@ -1,10 +1,10 @@
-//! Text from right to left: the direction of a paragraph, and the order in which the pieces of a line are drawn.
+//! Right-to-left text: the direction of a paragraph, and the visual order of the pieces of a line.
 //!
-//! Inside a piece the shaper puts the glyphs into their order, so a piece must have one direction only; `is_turn` says where to cut.
+//! Inside a piece the shaper orders the glyphs, so a piece must have a single direction; `is_turn` tells where to split.
 
 use unicode_bidi::{BidiClass, BidiInfo, Level, bidi_class};
 
-/// By its first letter that has a direction.
+/// By the first letter with a direction.
 pub(super) fn is_right_to_left<'t>(texts: impl Iterator<Item = &'t str>) -> bool {
     let mut letters = texts.flat_map(str::chars).filter_map(direction);
     letters.next().unwrap_or(false)
@@ -17,12 +17,12 @@ pub(super) fn is_turn(piece: &str, next: char) -> bool {
         BidiClass::EN | BidiClass::AN => Some(false),
         _ => direction(c),
     };
-    // Most characters that follow one another have no direction, and then nothing is looked at.
+    // Most characters have no direction, and then nothing else is checked.
     let Some(after) = runs_right(next) else { return false };
     piece.chars().rev().find_map(runs_right).is_some_and(|before| before != after)
 }
 
-/// The pieces of a line by their place from left to right; `None` if that is the order they are in.
+/// The pieces of a line in visual order from left to right; `None` if unchanged.
 pub(super) fn visual_order(pieces: &[&str], is_right_to_left: bool) -> Option<Vec<usize>> {
     let has_any = pieces.iter().any(|piece| piece.chars().any(|c| direction(c) == Some(true)));
     if !has_any && !is_right_to_left {
@@ -37,7 +37,7 @@ pub(super) fn visual_order(pieces: &[&str], is_right_to_left: bool) -> Option<Ve
         .map(|piece| {
             let start = at;
             at += piece.len();
-            // Where its letters are; what has none is where it stands.
+            // By its letters; a piece without letters keeps its position.
             let letter = piece.char_indices().find(|(_, c)| direction(*c).is_some()).map_or(0, |(place, _)| place);
             levels.get(start + letter).copied().unwrap_or(base)
         })
@@ -45,7 +45,7 @@ pub(super) fn visual_order(pieces: &[&str], is_right_to_left: bool) -> Option<Ve
     Some(BidiInfo::reorder_visual(&of_pieces))
 }
 
-/// `Some(true)` for letters that are written from right to left.
+/// `Some(true)` for right-to-left letters.
 fn direction(c: char) -> Option<bool> {
     match bidi_class(c) {
         BidiClass::R | BidiClass::AL => Some(true),
@@ -67,7 +67,7 @@ mod tests {
     fn pieces_are_drawn_in_the_order_of_their_direction() {
         assert_eq!(drawn(&["one", " ", "two", "."]), "one two.");
         assert_eq!(drawn(&["א", " ", "ב", " ", "ג"]), "ג ב א");
-        // A name in Latin letters keeps its own order in Hebrew text, and the other way round.
+        // A Latin name keeps its order in Hebrew text, and vice versa.
         assert_eq!(drawn(&["א", " ", "New", " ", "York", " ", "ב"]), "ב New York א");
         assert_eq!(drawn(&["see", " ", "א", " ", "ב", " ", "there"]), "see ב א there");
         assert_eq!(drawn(&["ש", " ", "12", " ", "ת"]), "ת 12 ש");

@@ -1,4 +1,4 @@
-//! From blocks to pages: what stands where. Footnotes take their room from the foot of the page on which they are first cited.
+//! Lays out blocks on pages. Footnotes are placed at the bottom of the page with their first citation.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ const INDENT: f32 = 20.0;
 const PAD: f32 = 4.5;
 const RULE: [u8; 3] = [175, 175, 180];
 const PALE: [u8; 3] = [243, 244, 246];
-/// Notes take at most this much of a page; what is more goes to the next.
+/// Maximum share of a page for notes; the rest continues on the next page.
 const NOTES_SHARE: f32 = 0.6;
 const PAGES_MAX: usize = 5_000;
-/// Pieces of text, boxes and links of all pages.
+/// Limit of text pieces, boxes and links of all pages.
 const DRAWN_MAX: usize = 2_000_000;
-/// The head of a table is repeated on each page unless it has more lines than this.
+/// The header of a table is repeated on each page unless it has more lines than this.
 const HEAD_LINES_MAX: usize = 8;
 
 pub(super) enum Drawn {
@@ -54,12 +54,12 @@ pub(super) struct Flow<'a> {
     now: Vec<Drawn>,
     headings: Vec<Mark>,
     y: f32,
-    /// The lines of the notes that this page has so far, and those that no longer found room.
+    /// The lines of notes on this page, and those that did not fit.
     notes: Vec<Line>,
     late: Vec<Line>,
     left: f32,
     right: f32,
-    /// Where the bars of quotes stand.
+    /// Positions of the bars of quotes.
     bars: Vec<f32>,
     drawn: usize,
     is_too_long: bool,
@@ -136,7 +136,7 @@ impl<'a> Flow<'a> {
         if self.y > TOP {
             self.y += size * 0.7;
         }
-        // Not alone at the foot of a page.
+        // Not alone at the bottom of a page.
         self.room(size * LEADING + 3.0 * TEXT * LEADING);
         self.headings.push(Mark { words: plain(inside), page: self.done.len(), y: self.y });
         self.words(inside, &look);
@@ -161,7 +161,7 @@ impl<'a> Flow<'a> {
             }
             self.blocks(item);
             (self.left, self.right) = (left, right);
-            // The marker stands where the item began, on the page that may be finished by now.
+            // The marker is placed where the item began, possibly on a finished page.
             if let Some(line) = self.setter.lines(&[Inline::text(marker)], &look, f32::INFINITY).pop() {
                 let x = if is_right_to_left { self.right - INDENT + 6.0 } else { self.left + INDENT - 6.0 - line.width };
                 let drawn = line.pieces.into_iter().map(|piece| Drawn::Text { x, y: y + TEXT, piece });
@@ -234,7 +234,7 @@ impl<'a> Flow<'a> {
         self.y += GAP + 3.0;
     }
 
-    /// A row, in as many parts as it needs pages; each new page begins with the head again.
+    /// A row, split over as many pages as it needs; each new page begins with the header again.
     fn row(&mut self, mut cells: Vec<Vec<Line>>, widths: &[f32], align: &[Align], is_head: bool, head: Option<&Vec<Vec<Line>>>) {
         let height = (TEXT - 1.0) * LEADING;
         while !self.is_too_long {
@@ -295,12 +295,12 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Puts a line at the present height and goes below it.
+    /// Places a line at the current position and advances.
     fn put(&mut self, line: Line, x: f32, height: f32, size: f32) {
         let mut x = x;
         let base = self.y + size * 1.02;
         self.count(line.pieces.len());
-        // One link for all pieces of a line that lead to the same place.
+        // One link for all adjacent pieces with the same target.
         let mut link = None;
         for piece in line.pieces {
             let width = piece.width;
@@ -343,7 +343,7 @@ impl<'a> Flow<'a> {
         }
     }
 
-    /// Where the text must end, for the notes below it.
+    /// The bottom of the text area, above the notes.
     fn foot(&self) -> f32 {
         if self.notes.is_empty() { FOOT } else { FOOT - self.notes.len() as f32 * SMALL * LEADING - 12.0 }
     }
@@ -359,7 +359,7 @@ impl<'a> Flow<'a> {
         self.room(height + separator + notes.len().min(20) as f32 * SMALL * LEADING);
     }
 
-    /// Finishes the page: notes, number; and begins the next.
+    /// Finishes the page with notes and number, and begins the next.
     fn turn(&mut self) {
         if !self.notes.is_empty() {
             let notes = std::mem::take(&mut self.notes);
@@ -385,7 +385,7 @@ impl<'a> Flow<'a> {
     }
 }
 
-/// Whether an item's first words are written from right to left.
+/// Whether an item begins with right-to-left text.
 fn begins_right(item: &[Block]) -> bool {
     match item.first() {
         Some(Block::Paragraph { inside } | Block::Heading { inside, .. }) => bidi::is_right_to_left(std::iter::once(plain(inside).as_str())),
@@ -393,7 +393,7 @@ fn begins_right(item: &[Block]) -> bool {
     }
 }
 
-/// Columns as wide as they like to be, or, where there is not room for all, the wide ones share what the narrow ones leave.
+/// Natural column widths; if they do not fit, wide columns share what the narrow ones leave.
 fn shares(naturals: &[f32], room: f32) -> Vec<f32> {
     let sum: f32 = naturals.iter().sum();
     if sum <= room {

@@ -1,4 +1,4 @@
-//! Which font has which character, and how wide a word is in it.
+//! Selects a font for each character, and measures text.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -8,30 +8,30 @@ use rustybuzz::{Face, UnicodeBuffer};
 
 use crate::document::DocumentError;
 
-/// The built-in fonts by their place in the list of them.
+/// Built-in fonts by their index.
 const SERIF: [usize; 4] = [0, 1, 2, 3];
 const MONO: [usize; 4] = [16, 13, 15, 14];
-/// Fonts of the machine that are taken to help out; each may be tens of megabytes.
+/// Maximum number of system fonts as fallback; each may have tens of megabytes.
 const SYSTEM_FONTS_MAX: usize = 8;
 
 pub(super) struct Fonts {
     files: Vec<(Arc<Vec<u8>>, u32)>,
 }
 
-/// The same, ready to measure with.
+/// The same, parsed for measuring.
 pub(super) struct Faces<'a> {
     faces: Vec<Face<'a>>,
 }
 
 impl Fonts {
-    /// The built-in fonts, and of the machine's those that are needed for the rest. Also what none of them has.
+    /// The built-in fonts, and the system fonts needed for the rest. Also the characters that none of them has.
     pub(super) fn for_text(used: &BTreeSet<char>) -> Result<(Self, BTreeSet<char>), DocumentError> {
         let files = typst_assets::fonts().map(|data| (Arc::new(data.to_vec()), 0)).collect();
         let mut fonts = Self { files };
         let faces = fonts.faces()?;
         let mut missing: BTreeSet<char> = used.iter().copied().filter(|c| faces.having(*c, 0).is_none()).collect();
         if !missing.is_empty() {
-            // Looking through the machine's fonts takes time, and is seldom needed.
+            // Scanning system fonts is slow, and seldom needed.
             let mut system = fontdb::Database::new();
             system.load_system_fonts();
             for info in system.faces() {
@@ -40,7 +40,7 @@ impl Fonts {
                 }
                 let found = system.with_face_data(info.id, |data, index| {
                     let face = Face::from_slice(data, index)?;
-                    // Pictures in colour have no outline to draw.
+                    // Colour bitmaps have no outline to draw.
                     let has = |c: &char| face.glyph_index(*c).is_some_and(|glyph| face.glyph_bounding_box(glyph).is_some());
                     let found: Vec<char> = missing.iter().copied().filter(has).collect();
                     (!found.is_empty()).then(|| (Arc::new(data.to_vec()), index, found))
@@ -65,18 +65,18 @@ impl Fonts {
 }
 
 impl Faces<'_> {
-    /// The face for a way of writing: bold counts one, italic two.
+    /// The face for a style: bold counts one, italic two.
     pub(super) fn styled(&self, mono: bool, bold: bool, italic: bool) -> usize {
         let place = usize::from(bold) + 2 * usize::from(italic);
         if mono { MONO[place] } else { SERIF[place] }
     }
 
-    /// The wished face if it has the character, or another that does.
+    /// The preferred face if it has the character, or another that does.
     pub(super) fn having(&self, c: char, wish: usize) -> Option<usize> {
         std::iter::once(wish).chain(0..self.faces.len()).find(|face| self.faces[*face].glyph_index(c).is_some())
     }
 
-    /// The glyphs of a text that is all in one face, and their width, both for size one.
+    /// The glyphs of a text in a single face, and their width, both for size one.
     pub(super) fn shape(&self, face: usize, text: &str) -> (Vec<KrillaGlyph>, f32) {
         let face = &self.faces[face];
         let unit = face.units_per_em() as f32;

@@ -1,4 +1,4 @@
-//! From words with marks to lines that fit.
+//! Breaks styled text into lines.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub(super) const BLACK: [u8; 3] = [28, 30, 33];
 pub(super) const BLUE: [u8; 3] = [11, 87, 164];
 pub(super) const GREY: [u8; 3] = [74, 79, 87];
 
-/// How a piece of text looks.
+/// The style of a piece of text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Look {
     pub(super) size: f32,
@@ -24,7 +24,7 @@ pub(super) struct Look {
     pub(super) color: [u8; 3],
     pub(super) rise: f32,
     pub(super) link: Option<Arc<str>>,
-    /// The note whose number this is, where it is met for the first time.
+    /// The note with this number, at its first use.
     pub(super) note: Option<usize>,
 }
 
@@ -34,7 +34,7 @@ impl Look {
     }
 }
 
-/// Text of one look in one face.
+/// Text of one style in one face.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) face: usize,
@@ -43,12 +43,12 @@ pub(super) struct Piece {
     pub(super) look: Look,
 }
 
-/// A text with its glyphs, shared by all places where it stands.
+/// A text with its glyphs, shared by all its occurrences.
 #[derive(Debug)]
 pub(super) struct Shaped {
     pub(super) text: String,
     pub(super) glyphs: Vec<KrillaGlyph>,
-    /// At a size of one.
+    /// At size one.
     width: f32,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Line {
     /// From left to right.
     pub(super) pieces: Vec<Piece>,
     pub(super) width: f32,
-    /// It begins at the right.
+    /// It is aligned to the right.
     pub(super) is_right_to_left: bool,
 }
 
@@ -75,7 +75,7 @@ impl Line {
     }
 }
 
-/// Measures, and remembers what it measured.
+/// Measures text, with a cache.
 pub(super) struct Setter<'a> {
     faces: Faces<'a>,
     known: HashMap<(usize, String), Arc<Shaped>>,
@@ -92,7 +92,7 @@ impl<'a> Setter<'a> {
         Self { faces, known: HashMap::new() }
     }
 
-    /// The words in lines no wider than asked, unless a single character is.
+    /// Lines no wider than requested, unless a single character is.
     pub(super) fn lines(&mut self, inlines: &[Inline], look: &Look, width: f32) -> Vec<Line> {
         let mut runs = Vec::new();
         flatten(inlines, look, &mut runs);
@@ -103,11 +103,11 @@ impl<'a> Setter<'a> {
         lines
     }
 
-    /// Text as it stands, broken only where it is wider than asked.
+    /// Literal text, broken only where it is too wide.
     pub(super) fn literal(&mut self, text: &str, look: &Look, width: f32) -> Vec<Line> {
         let mut lines = Vec::new();
         for row in text.split('\n') {
-            // A space that must not be lost at the end or the beginning of a line is one that does not break.
+            // Non-breaking spaces are kept at the start and end of a line.
             let row = row.replace('\t', "    ").replace(' ', "\u{A0}");
             let atoms = self.atoms(&[(row, look.clone())]);
             lines.extend(self.fill(atoms, width));
@@ -115,7 +115,7 @@ impl<'a> Setter<'a> {
         lines
     }
 
-    /// How wide it would be on one line.
+    /// Its width on a single line.
     pub(super) fn natural(&mut self, inlines: &[Inline], look: &Look) -> f32 {
         self.lines(inlines, look, f32::INFINITY).iter().map(|line| line.width).fold(0.0, f32::max)
     }
@@ -147,7 +147,7 @@ impl<'a> Setter<'a> {
                     }
                     c => {
                         rest.push(c);
-                        // Where a line may end without a space.
+                        // A line may end here without a space.
                         if matches!(c, '-' | '/' | '–' | '—' | '\u{200B}') || is_wide(c) {
                             flush(self, &mut rest, &mut word);
                             atoms.push(Atom::Word(std::mem::take(&mut word)));
@@ -163,13 +163,13 @@ impl<'a> Setter<'a> {
         atoms
     }
 
-    /// Cuts a text where the face must change, and measures the parts.
+    /// Splits a text where the face changes, and measures the parts.
     fn pieces(&mut self, text: &str, look: &Look, out: &mut Vec<Piece>) {
         let wish = self.faces.styled(look.mono, look.bold, look.italic);
         let mut part = String::new();
         let mut face = wish;
         for c in text.chars() {
-            // A mark stays with the character it stands on.
+            // A combining mark stays with its base character.
             let next = if c.is_alphanumeric() || part.is_empty() || c.is_ascii() {
                 self.faces.having(c, wish).unwrap_or(wish)
             } else {
@@ -208,7 +208,7 @@ impl<'a> Setter<'a> {
                     spaces.clear();
                     lines.push(std::mem::take(&mut line));
                 }
-                // A space counts only when a word follows on the same line.
+                // A space counts only if a word follows on the same line.
                 Atom::Space(space) => {
                     if !line.pieces.is_empty() {
                         spaces.push(space);
@@ -240,7 +240,7 @@ impl<'a> Setter<'a> {
         lines
     }
 
-    /// A word that is wider than the line, in parts that are not.
+    /// Splits a word that is wider than the line.
     fn split(&mut self, word: Vec<Piece>, width: f32) -> Vec<Piece> {
         let mut parts = Vec::new();
         for piece in word {

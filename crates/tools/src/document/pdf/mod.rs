@@ -1,11 +1,10 @@
-//! PDF, set by ourselves on krilla: paragraphs, lists, tables that break over pages, footnotes at the foot of their page, links, bookmarks.
+//! Writes PDF with krilla: paragraphs, lists, tables that break over pages, footnotes at the bottom of their page, links, bookmarks.
 //!
-//! typst would set it more finely, but its compiler and what that needs are about 150 crates more, whose build takes minutes of processor time; krilla is
-//! the part of it that writes PDF. Deliberately absent: hyphenation, justified lines, tags
-//! for screen readers (HTML and DOCX have them).
+//! typst has finer typesetting, but its compiler adds about 150 crates and minutes of build time; krilla is the part of it that writes PDF.
+//! Not supported: hyphenation, justified lines, tags for screen readers (HTML and DOCX have them).
 //!
-//! The fonts inside cover Latin, Greek, Cyrillic and mathematics. For other scripts (CJK, Arabic, emoji …) the machine's own fonts are searched;
-//! characters that no font has are reported, because a PDF shows an empty box for them.
+//! The built-in fonts cover Latin, Greek, Cyrillic and mathematics. For other scripts (CJK, Arabic, emoji …) system fonts are searched;
+//! characters without a font are reported, because a PDF shows an empty box for them.
 
 mod bidi;
 mod flow;
@@ -33,7 +32,7 @@ use fonts::Fonts;
 
 pub(super) struct Pdf {
     pub(super) bytes: Vec<u8>,
-    /// Characters that no font had.
+    /// Characters without a font.
     pub(super) missing: BTreeSet<char>,
 }
 
@@ -112,7 +111,7 @@ fn characters(page: &Page) -> BTreeSet<char> {
     used.extend(page.title.iter().flat_map(|title| title.chars()));
     of_blocks(&page.blocks, &mut used);
     page.notes.iter().for_each(|note| of_inlines(note, &mut used));
-    // Marks that change how others look have no look of their own.
+    // Format characters have no glyph of their own.
     let unseen = |c: &char| matches!(c, '\u{200B}'..='\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2060}'..='\u{2064}' | '\u{FE00}'..='\u{FE0F}' | '\u{AD}' | '\u{FEFF}');
     used.retain(|c| !c.is_whitespace() && !c.is_control() && !unseen(c));
     used

@@ -1,4 +1,4 @@
-//! Gmail as far as we use it, over real HTTP: drafts that disappear when they are sent, tokens that run out, and bad days.
+//! A fake of Gmail's API over real HTTP: drafts that disappear when sent, expired tokens, and failures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -17,14 +17,14 @@ use super::*;
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Day {
     Good,
-    /// The access token is no longer taken.
+    /// The access token is rejected.
     Expired,
     Busy,
-    /// It does it, and answers 500.
+    /// The request is executed, and the response is 500.
     FailsAfter,
-    /// It does not do it, and answers 503.
+    /// The request is not executed, and the response is 503.
     FailsBefore,
-    /// It does it, and answers something that makes no sense.
+    /// The request is executed, and the response is invalid.
     Babbles,
 }
 
@@ -33,9 +33,9 @@ struct World {
     tokens: u32,
     drafts: BTreeMap<String, String>,
     sent: Vec<String>,
-    /// What happens at the next sendings of a draft.
+    /// Behaviour of the next requests that send a draft.
     days: VecDeque<Day>,
-    /// The same for making drafts.
+    /// The same for creating drafts.
     drafting: VecDeque<Day>,
     calls: u32,
     /// The whole account is forbidden.
@@ -172,8 +172,8 @@ fn at(home: &tempfile::TempDir, address: &str) -> Settings {
 #[tokio::test]
 async fn good_and_bad_days_of_gmail() {
     use Day::*;
-    // Days of drafting, days of sending; the outcome of send (a word of it); what look_up says then; mails sent in the end
-    // after resending whatever was not done.
+    // Behaviour of drafting, of sending; the outcome of send (a word of it); the result of look_up; mails sent in the end after resending
+    // whatever was not done.
     type Case = (&'static [Day], &'static [Day], &'static str, Option<bool>);
     let cases: &[Case] = &[
         (&[], &[], "Gmail message m0", Some(true)),
@@ -199,7 +199,7 @@ async fn good_and_bad_days_of_gmail() {
         };
         let name = format!("{drafting:?} {days:?}");
         assert!(said.contains(wanted), "{name}: {said}");
-        // What a crash leaves is asked by another process.
+        // After a crash another process looks it up.
         let mail = Mail::new(at(&home, &address)).unwrap();
         assert_eq!(mail.look_up_mail("k").await.unwrap().done, *done, "{name}");
         let sent = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap();
@@ -217,16 +217,16 @@ async fn what_gmail_cannot_say_a_person_must() {
     let address = serve(world.clone()).await;
     let mut settings = at(&home, &address);
     let hello = letter("a@b.cd", "s", "b");
-    // Handed over, then the draft was deleted by somebody: neither sent nor there.
+    // Handed over, then the draft was deleted: neither sent nor found.
     left(&settings, "gone", &hello, State::HandedOver { at_ms: 1, draft: Some("d9".into()) });
     assert_eq!(Mail::new(settings.clone()).unwrap().look_up_mail("gone").await.unwrap().done, None);
-    // Handed over a moment ago, and still a draft: it may yet go.
+    // Handed over recently, and still a draft: it may yet be sent.
     world.lock().unwrap().drafts.insert("d7".into(), "Message-ID: <x@y>\r\n".into());
     let Transport::Gmail(gmail) = &mut settings.transport else { panic!() };
     gmail.settle_seconds = 3600;
     left(&settings, "young", &hello, State::HandedOver { at_ms: now_ms(), draft: Some("d7".into()) });
     assert_eq!(Mail::new(settings.clone()).unwrap().look_up_mail("young").await.unwrap().done, None);
-    // The server cannot be asked at all.
+    // The server cannot be queried at all.
     world.lock().unwrap().locked = true;
     world.lock().unwrap().tokens = 0;
     let looked = Mail::new(settings.clone()).unwrap().look_up_mail("young").await.unwrap();

@@ -1,4 +1,4 @@
-//! Letters that may go and letters that may not, the outbox in every state, and Gmail as a server of our own plays it.
+//! Valid and invalid mails, the outbox in every state, and Gmail against a fake server.
 
 mod gmail;
 mod server;
@@ -36,7 +36,7 @@ fn letters_that_may_go_and_letters_that_may_not() {
     };
     let fine = letter("ann@example.org", "Hello", "a *b*");
     let attached = |path: &str| Letter { attachments: vec![path.into()], ..fine.clone() };
-    // The letter, and a word of the refusal, or nothing when it may go.
+    // The mail, and a word of the error, or nothing if it is valid.
     let cases = [
         (fine.clone(), ""),
         (letter("Ann Lee <ANN@Example.ORG>", "Grüße, 你好", "b"), ""),
@@ -65,7 +65,7 @@ fn letters_that_may_go_and_letters_that_may_not() {
         (attached("/proc/self/environ"), "not in a folder"),
         (attached("."), "not a file"),
         (attached("no\0thing"), "not in a folder"),
-        // Of another user's: the operator's files, and those of somebody else.
+        // Files of other users: the operator's, and somebody else's.
         (Letter { user: Some("ada".into()), ..attached("report.pdf") }, "not in a folder"),
         (Letter { user: Some("ada".into()), ..attached(&home.path().join("outbox/report.pdf").display().to_string()) }, "not in a folder"),
         (Letter { user: Some("ada".into()), ..attached("../../report.pdf") }, "not in a folder"),
@@ -112,7 +112,7 @@ async fn a_dry_run_says_so_and_sends_once() {
     assert!(other.to_string().contains("new key"), "{other}");
 }
 
-/// Puts a mail into a state by hand, as a crash would have left it.
+/// Puts a mail into a state, as left by a crash.
 fn left(settings: &Settings, key: &str, letter: &Letter, state: State) {
     let inner = Mail::new(settings.clone()).unwrap().inner;
     let mut slot = inner.intend(letter, key).unwrap();
@@ -122,12 +122,12 @@ fn left(settings: &Settings, key: &str, letter: &Letter, state: State) {
 #[tokio::test]
 async fn every_state_a_crash_can_leave() {
     let home = tempfile::tempdir().unwrap();
-    // A port nobody listens on: whoever tries to send is refused, certainly.
+    // A port where nothing listens: sending certainly fails.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let smtp = SmtpSettings { host: "127.0.0.1".into(), port: Some(nobody), tls: Tls::None, ..SmtpSettings::default() };
     let settings = Settings { transport: Transport::Smtp(smtp), ..settings(&home) };
     let hello = letter("a@b.cd", "s", "b");
-    // The state; what look_up says; what sending then says.
+    // The state; the result of look_up; the result of sending then.
     let cases = [
         ("intended", State::Intended { draft: None }, Some(false), "nothing was sent"),
         ("refused", State::Refused { at_ms: 1, reply: "550 no".into(), again: false }, Some(false), "nothing was sent"),
@@ -144,7 +144,7 @@ async fn every_state_a_crash_can_leave() {
         }
     }
     let mail = Mail::new(settings.clone()).unwrap();
-    // A person's word, either way; and never against what is known.
+    // A person's decision, either way; never against a known state.
     assert_eq!(mail.settle_mail("handed over", false).await.unwrap().done, Some(false));
     assert!(mail.settle_mail("handed over", true).await.is_err());
     left(&settings, "doubt", &hello, State::HandedOver { at_ms: 1, draft: None });

@@ -1,4 +1,4 @@
-//! As an MCP client sees it.
+//! The server through an MCP client.
 
 use rmcp::ServiceExt;
 use rmcp::model::{CallToolRequestParams, RequestMetaObject, RequestParamsMeta};

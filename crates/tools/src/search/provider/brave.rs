@@ -1,4 +1,4 @@
-//! Brave: an index of its own. Descriptions carry marks around the words that were found.
+//! Brave's own index. Descriptions contain markup around the matching words.
 
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::Value;

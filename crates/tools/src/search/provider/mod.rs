@@ -1,4 +1,4 @@
-//! Who can be asked. A provider is how a question is put and how its answer is read; sending, limits and errors are the same for all.
+//! The search providers. A provider builds a request and parses its response; sending, limits and errors are shared.
 
 mod brave;
 mod searxng;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::{Secret, Settings};
 
-/// One result, as a provider ranks it.
+/// One result, as ranked by a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
     pub title: String,
@@ -26,7 +26,7 @@ pub trait Provider: Send + Sync {
     fn request(&self, http: &Client, query: &str, size: usize) -> RequestBuilder;
     /// Best first.
     fn read(&self, reply: &Value) -> Result<Vec<Hit>, String>;
-    /// What to do when it answers 401 or 403.
+    /// What to do after a 401 or 403.
     fn when_refused(&self) -> &'static str;
     /// Its errors may repeat the key.
     fn strike(&self, text: &str) -> String {
@@ -34,11 +34,11 @@ pub trait Provider: Send + Sync {
     }
 }
 
-/// Every provider, and what makes it one that is asked.
+/// Every provider, and what it needs.
 pub const NAMES: [(&str, &str); 5] =
     [("serper", "SERPER_API_KEY"), ("tavily", "TAVILY_API_KEY"), ("brave", "BRAVE_API_KEY"), ("searxng", "SEARXNG_URL"), ("wikipedia", "nothing")];
 
-/// Those that have what they need, in a fixed order.
+/// The configured ones, in a fixed order.
 pub fn configured(settings: &Settings) -> Result<Vec<Box<dyn Provider>>, String> {
     let mut found: Vec<Box<dyn Provider>> = Vec::new();
     if let Some(key) = settings.secret("SERPER_API_KEY") {
@@ -79,19 +79,19 @@ fn at(base: &Url, path: &str) -> Url {
     base.join(path).unwrap_or_else(|_| base.clone())
 }
 
-/// A key as a header that no log shows.
+/// A key as a header that is not logged.
 fn keyed(request: RequestBuilder, name: &'static str, prefix: &str, key: &Secret) -> RequestBuilder {
     match HeaderValue::from_str(&format!("{prefix}{}", key.reveal())) {
         Ok(mut value) => {
             value.set_sensitive(true);
             request.header(HeaderName::from_static(name), value)
         }
-        // A key with a line break in it: the provider will say that it is missing.
+        // A key with a line break in it: the provider will report it as missing.
         Err(_) => request,
     }
 }
 
-/// The list under these names, or what was found instead.
+/// The list at this path, or an error about what was found instead.
 fn list<'v>(reply: &'v Value, path: &[&str]) -> Result<&'v [Value], String> {
     let mut value = reply;
     for name in path {
@@ -111,7 +111,7 @@ fn some_text(value: &Value, name: &str) -> Option<String> {
     Some(text(value, name)).filter(|text| !text.is_empty())
 }
 
-/// A result without an address or without words is of no use to anybody.
+/// Results without an address or text are dropped.
 fn hit(title: String, address: String, text: String, at: Option<String>) -> Option<Hit> {
     let is_web = address.starts_with("https://") || address.starts_with("http://");
     (is_web && !(title.is_empty() && text.is_empty())).then(|| {

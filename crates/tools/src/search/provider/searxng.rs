@@ -1,4 +1,4 @@
-//! SearXNG: somebody's own gatherer of search engines. Most instances have to be told to speak JSON.
+//! SearXNG: a self-hosted metasearch engine. Most instances must enable JSON output.
 
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::Value;

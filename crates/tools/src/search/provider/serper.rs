@@ -1,4 +1,4 @@
-//! Serper: Google's results as JSON. A knowledge box, when there is one, comes before the list.
+//! Serper: Google's results as JSON. A knowledge panel, if any, precedes the list.
 
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};

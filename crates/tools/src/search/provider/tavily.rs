@@ -1,4 +1,4 @@
-//! Tavily: a search made for agents; its texts are the longest of all.
+//! Tavily: a search API for agents, with the longest texts.
 
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Wikipedia, which needs no key: a full-text search whose hits come with the introduction of each article.
+//! Wikipedia, without a key: a full-text search that returns the introduction of each article.
 
 use reqwest::{Client, RequestBuilder, Url};
 use serde_json::Value;
@@ -42,7 +42,7 @@ impl Provider for Wikipedia {
         if reply.get("query").is_none() && reply.get("batchcomplete").is_none() {
             return Err("its reply is not one of Wikipedia's".to_owned());
         }
-        // The pages come in the order of their numbers; `index` is the order of the search.
+        // Pages are ordered by id; `index` is the search rank.
         let mut pages: Vec<&Value> = list(reply, &["query", "pages"])?.iter().collect();
         pages.sort_by_key(|page| page.get("index").and_then(Value::as_i64).unwrap_or(i64::MAX));
         let one = |page: &&Value| {
