@@ -14,7 +14,8 @@ import { Permissions } from "./settings_permissions.js";
 
 export function Settings() {
   const known = useCell(status);
-  const isOperator = !known || known.role === "operator" || !known.needs_token;
+  // The user of the machine is the operator whatever the token; `viewer` may be the scope of a token.
+  const isOperator = Boolean(known) && known.role !== "viewer" && (known.role === "operator" || known.user === "local" || known.needs_token === false);
   return html`
     <section class="room-page" aria-labelledby="settings">
       <h1 id="settings">${t("Settings")}</h1>
