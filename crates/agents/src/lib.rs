@@ -118,7 +118,7 @@ struct Known {
 enum Remote {
     LangServe(Service),
     LangGraph(langgraph::Graph),
-    A2a(a2a::Agent),
+    A2a(Box<a2a::Agent>),
 }
 
 impl Remote {
@@ -128,7 +128,7 @@ impl Remote {
             Protocol::LangGraph => {
                 langgraph::Graph::new(&agent.url, agent.path.as_deref().unwrap_or(langgraph::ASSISTANT), token).map(Remote::LangGraph)
             }
-            Protocol::A2a => a2a::Agent::new(&agent.url, agent.path.as_deref().unwrap_or_default(), token).map(Remote::A2a),
+            Protocol::A2a => a2a::Agent::new(&agent.url, agent.path.as_deref().unwrap_or_default(), token).map(|agent| Remote::A2a(Box::new(agent))),
         }
     }
 

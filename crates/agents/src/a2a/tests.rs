@@ -41,7 +41,9 @@ async fn agent(has_streams: bool, say: impl Fn(&str, &Value) -> Value + Send + S
 }
 
 fn result(value: Value) -> Value {
-    json!({ "jsonrpc": "2.0", "id": 1, "result": value })
+    let mut reply = json!({ "jsonrpc": "2.0", "id": 1 });
+    reply["result"] = value;
+    reply
 }
 
 fn error(kind: wire::a2a::error::ErrorKind) -> Value {
@@ -50,8 +52,9 @@ fn error(kind: wire::a2a::error::ErrorKind) -> Value {
 
 fn task(state: &str, more: Value) -> Value {
     let mut task = json!({ "id": "t1", "contextId": "c", "status": { "state": state } });
-    for (name, value) in more.as_object().unwrap() {
-        task[name] = value.clone();
+    let Value::Object(more) = more else { panic!("it is an object") };
+    for (name, value) in more {
+        task[name] = value;
     }
     task
 }

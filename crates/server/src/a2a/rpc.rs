@@ -62,7 +62,10 @@ async fn answer(
             let called = called.await;
             (id, called)
         }
-        Err((id, problem)) => (id, Err(problem)),
+        Err(refused) => {
+            let (id, problem) = *refused;
+            (id, Err(problem))
+        }
     };
     Ok(called.unwrap_or_else(|problem| failed(&id, &problem)))
 }
@@ -82,9 +85,10 @@ struct Call {
 
 impl Call {
     /// An error has the id that the reply is for, as far as it could be read.
-    fn read(body: &Bytes) -> Result<Call, (Value, Problem)> {
-        let parsed = serde_json::from_slice(body).map_err(|error| (Value::Null, refusal(PARSE, format!("the body is no JSON: {error}"))))?;
-        let no_request = |id: Value, why: &str| (id, refusal(INVALID_REQUEST, format!("that is no request of JSON-RPC 2.0: {why}")));
+    fn read(body: &Bytes) -> Result<Call, Box<(Value, Problem)>> {
+        let parsed =
+            serde_json::from_slice(body).map_err(|error| Box::new((Value::Null, refusal(PARSE, format!("the body is no JSON: {error}")))))?;
+        let no_request = |id: Value, why: &str| Box::new((id, refusal(INVALID_REQUEST, format!("that is no request of JSON-RPC 2.0: {why}"))));
         let Value::Object(mut fields) = parsed else { return Err(no_request(Value::Null, "it is one object; batches are not taken")) };
         let id = match fields.remove("id") {
             None | Some(Value::Null) => return Err(no_request(Value::Null, "id is missing")),
@@ -98,7 +102,7 @@ impl Call {
         match fields.remove("params").unwrap_or_default() {
             Value::Null => Ok(Call { id, method, params: json!({}) }),
             params @ Value::Object(_) => Ok(Call { id, method, params }),
-            _ => Err((id, wrong("params is an object"))),
+            _ => Err(Box::new((id, wrong("params is an object")))),
         }
     }
 }

@@ -31,8 +31,8 @@ impl A2a {
             push::check(self, config).await?;
         }
         let reached = match message.task_id.is_empty() {
-            true => self.begin(caller, &request, message, said, is_watched).await?,
-            false => self.answer(caller, message, said, is_watched).await?,
+            true => Box::pin(self.begin(caller, &request, message, said, is_watched)).await?,
+            false => Box::pin(self.answer(caller, message, said, is_watched)).await?,
         };
         if let Some(config) = config {
             push::put(self, &caller.who.user, reached.turn.run.as_str(), config).await?;

@@ -200,8 +200,9 @@ impl Server {
 
 fn message(text: &str, id: &str, more: Value) -> Value {
     let mut message = json!({ "messageId": id, "role": "ROLE_USER", "parts": [{ "text": text }] });
-    for (name, value) in more.as_object().unwrap() {
-        message[name] = value.clone();
+    let Value::Object(more) = more else { panic!("it is an object") };
+    for (name, value) in more {
+        message[name] = value;
     }
     json!({ "message": message })
 }

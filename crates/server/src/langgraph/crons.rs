@@ -216,7 +216,7 @@ pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
         for kept in page {
             let (key, user) = (kept.key.clone(), kept.user.clone());
             // The others must not wait for one that cannot begin.
-            if let Err(refused) = begin_if_due(graph, kept).await {
+            if let Err(refused) = Box::pin(begin_if_due(graph, kept)).await {
                 tracing::warn!(cron = key, %user, "a schedule could not be looked at: {}", refused.words());
             }
         }

@@ -71,7 +71,7 @@ async fn look(graph: &LangGraph) -> Result<bool, Refused> {
     let mut pages = Pages::<Queued>::of(QUEUED);
     while let Some(page) = pages.next(graph.store()).await? {
         for kept in &page {
-            has_more |= look_at(graph, kept, &mut seen).await.unwrap_or_else(|refused| {
+            has_more |= Box::pin(look_at(graph, kept, &mut seen)).await.unwrap_or_else(|refused| {
                 // It is looked at again; the others must not wait for it.
                 tracing::debug!(run = %kept.value.run, "a queued run could not be looked at: {}", refused.words());
                 false
