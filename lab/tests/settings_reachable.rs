@@ -37,6 +37,7 @@ const FILLED_IN: &[FilledIn] = &[
     // From `auto`, which hands over declined requests.
     FilledIn { flow: "direct", field: "may_decline", passed_by: &["x2_"] },
     FilledIn { flow: "supervise", field: "each", passed_by: &["s13_"] },
+    FilledIn { flow: "report", field: "each", passed_by: &["order"] },
 ];
 
 #[test]

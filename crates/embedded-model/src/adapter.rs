@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 use super::EmbeddedError;
 use super::gguf::Gguf;
 use super::kernel::parts::each;
-use super::weights::Adapter;
+use super::weights::{Adapter, TUNED_MARK};
 
 /// Changes when the file that is made would be another one.
 const FORMAT: u32 = 1;
@@ -90,14 +90,14 @@ fn hash_of(path: &Path) -> std::io::Result<String> {
 
 fn merged_path(base: &Path, key: &str) -> PathBuf {
     let mut name = base.as_os_str().to_owned();
-    name.push(format!(".tuned-{key}.gguf"));
+    name.push(format!("{TUNED_MARK}{key}.gguf"));
     name.into()
 }
 
 /// What was made with other adapters or formats, and what was left of making it: one file for each base is kept. That one could not be removed costs disk only.
 fn remove_others(base: &Path) {
     let (Some(folder), Some(name)) = (base.parent(), base.file_name()) else { return };
-    let prefix = format!("{}.tuned-", name.to_string_lossy());
+    let prefix = format!("{}{TUNED_MARK}", name.to_string_lossy());
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {
             // Prefixes that were computed with them are in a folder beside them.

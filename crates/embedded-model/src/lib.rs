@@ -176,7 +176,7 @@ pub enum EmbeddedError {
     NotBuilt,
     #[error("there are no weights at {path}; `baton models pull` fetches them")]
     NoWeights { path: PathBuf },
-    #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull` fetch them anew")]
+    #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull --verify` fetch them anew")]
     Damaged { why: String },
     #[error("{why} (setting `kernels` in `[embedded]`)")]
     BadKernels { why: String },

@@ -19,8 +19,8 @@ use graph::Usage;
 use serde::{Deserialize, Serialize};
 
 use super::name::{Name, NameError};
-use secret::KeySource;
 use super::{Env, Family, name};
+use secret::KeySource;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]

@@ -202,7 +202,10 @@ fn a_mistake_names_the_line_what_was_expected_and_what_stood_there() {
         ("when", "expected tool, model or agent, found the end of the line"),
         ("when person x echo", "expected tool, model or agent, found \"person\""),
         ("when tool # x", "expected a name, in which * stands for anything, found the end of the line"),
-        ("when tool x", "expected a condition (path=JSON or path~text) or an action (reply, echo, fail, hang, panic or abort), found the end of the line"),
+        (
+            "when tool x",
+            "expected a condition (path=JSON or path~text) or an action (reply, echo, fail, hang, panic or abort), found the end of the line",
+        ),
         ("when tool x answer 1", "found \"answer\""),
         ("when tool x q=rust echo", "expected a JSON value (text goes in double quotes), found \"rust echo\""),
         ("when tool x q= echo", "expected a value directly after = or ~"),

@@ -26,9 +26,9 @@ pub use files::{FileVersion, NewFile, SharedFiles};
 pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
-    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow, Piece,
-    RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status,
-    ThreadRow, TokenRow,
+    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
+    Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal,
+    SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{Checked, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};

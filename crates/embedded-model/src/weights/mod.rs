@@ -231,9 +231,26 @@ pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
     download::verify(download::Pinned { file: &model.file, bytes: model.bytes, sha256: &model.sha256 }, path)
 }
 
-/// The file and all that was left of pulling it. Whether there was anything.
+/// Between the name of a base and the key of a file made from it with an adapter.
+pub(super) const TUNED_MARK: &str = ".tuned-";
+
+/// Removes a model, and says whether there was anything to remove. Of a model with an adapter only what was made with the adapter goes: the weights belong
+/// to the model without it too.
 pub fn remove(model: &Pinned, folder: &Path) -> io::Result<bool> {
+    match model.adapter {
+        Some(_) => remove_where(folder, |name| name.strip_prefix(&model.file).is_some_and(|rest| rest.starts_with(TUNED_MARK))),
+        None => remove_weights(model, folder),
+    }
+}
+
+/// Removes the file, what was made from it and what was left of pulling it, whatever models use it: for a file that is damaged.
+pub fn remove_weights(model: &Pinned, folder: &Path) -> io::Result<bool> {
     remove_where(folder, |name| name.starts_with(&model.file))
+}
+
+/// The other models that use the same file.
+pub fn sharing(model: &Pinned) -> Vec<Pinned> {
+    all().into_iter().filter(|other| other.file == model.file && other.name != model.name).collect()
 }
 
 /// What other sources had begun is not needed any more; that it could not be removed hurts nobody.

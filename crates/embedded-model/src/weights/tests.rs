@@ -72,6 +72,49 @@ async fn a_given_path_is_proven_and_copied() {
     assert!(!is_there(folder.path(), &model()));
 }
 
+#[test]
+fn a_tuned_model_is_removed_without_the_weights_it_shares() {
+    static ADAPTER: Adapter = Adapter { name: "tiny-tuned", bytes: &[], sha256: "", base_sha256: "" };
+    let tuned = Pinned { name: ADAPTER.name.into(), adapter: Some(&ADAPTER), ..model() };
+    let folder = TempDir::new().unwrap();
+    let fill = || {
+        for name in ["tiny.gguf", "tiny.gguf.lock", "tiny.gguf.tuned-0123.gguf"] {
+            fs::write(folder.path().join(name), whole()).unwrap();
+        }
+        for name in ["tiny.gguf.prefixes", "tiny.gguf.tuned-0123.gguf.prefixes"] {
+            fs::create_dir_all(folder.path().join(name)).unwrap();
+        }
+    };
+    let left = || {
+        let mut names: Vec<String> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    };
+    fill();
+    assert!(remove(&tuned, folder.path()).unwrap());
+    assert_eq!(left(), ["tiny.gguf", "tiny.gguf.lock", "tiny.gguf.prefixes"]);
+    assert!(!remove(&tuned, folder.path()).unwrap(), "nothing of its own is left");
+    fill();
+    assert!(remove(&model(), folder.path()).unwrap());
+    assert!(left().is_empty());
+    // A damaged file is fetched anew for whichever model found it damaged.
+    fill();
+    assert!(remove_weights(&tuned, folder.path()).unwrap());
+    assert!(left().is_empty());
+}
+
+#[test]
+fn models_that_share_weights_know_each_other() {
+    for model in all() {
+        for other in sharing(&model) {
+            assert_eq!((&other.file, &other.sha256), (&model.file, &model.sha256));
+            assert!(sharing(&other).contains(&model), "{} and {}", model.name, other.name);
+        }
+    }
+    let tuned = all().into_iter().find(|model| model.adapter.is_some()).unwrap();
+    assert_eq!(sharing(&tuned).iter().map(|other| other.name.as_str()).collect::<Vec<_>>(), ["qwen2.5-coder-0.5b"]);
+}
+
 /// A server that sends `content` from where it is asked to, `bytes_max` at a time, and breaks off.
 async fn serve(content: Vec<u8>, bytes_max: usize, ranges: bool) -> (String, std::sync::Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

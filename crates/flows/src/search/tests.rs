@@ -457,7 +457,11 @@ fn a_plan_is_approved_by_hash_and_what_was_approved_is_what_runs() {
 fn a_plan_that_is_not_approved_is_not_run() {
     for word in [json!(false), json!("no"), json!("rather not"), json!({ "approve": false }), json!({}), json!({ "tasks": "all" })] {
         let driven = approving(|_, _| word.clone());
-        assert_eq!((driven.tools().len(), driven.answer(), driven.said.len()), (0, "The plan was not approved, so nothing was looked up.", 2), "{word}");
+        assert_eq!(
+            (driven.tools().len(), driven.answer(), driven.said.len()),
+            (0, "The plan was not approved, so nothing was looked up.", 2),
+            "{word}"
+        );
         assert_eq!(statuses(&driven), ["failed", "failed"]);
     }
     assert!(!search(large(), |_, _| None).effects().any(Effect::is_for_a_person));

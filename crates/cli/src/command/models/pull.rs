@@ -41,7 +41,7 @@ impl Pull {
                 Ok(()) => terminal::remark(&format!("{} has the right SHA-256", path.display())),
                 Err(why) => {
                     terminal::remark(&format!("{} is damaged: {why}; it is downloaded again", path.display()));
-                    weights::remove(&pinned, &folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
+                    weights::remove_weights(&pinned, &folder).map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display())))?;
                 }
             }
         }

@@ -22,11 +22,25 @@ impl Remove {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
             other => other.map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display()))),
         };
-        match removed? {
-            true => remark(&format!("{} is removed", name_of(&pinned))),
-            false => remark(&format!("{} was not here", name_of(&pinned))),
-        }
+        let removed = removed?;
+        remark(&told(&pinned, removed, weights::is_there(&folder, &pinned)));
         Ok(Exit::Well)
+    }
+}
+
+/// What was removed, and what that means for models that use the same weights.
+fn told(pinned: &Pinned, removed: bool, weights_stay: bool) -> String {
+    let name = name_of(pinned);
+    let others: Vec<Pinned> = weights::sharing(pinned);
+    let list = others.iter().map(|other| name_of(other).to_string()).collect::<Vec<_>>().join(", ");
+    match (removed, others.first()) {
+        (_, Some(other)) if weights_stay => {
+            let what = if removed { "is removed" } else { "had nothing of its own here" };
+            format!("{name} {what}; its weights are those of {list} and stay (`baton models remove {}` removes them)", other.name)
+        }
+        (true, Some(_)) => format!("{name} is removed, and with it what {list} needs of these weights"),
+        (true, None) => format!("{name} is removed"),
+        (false, _) => format!("{name} was not here"),
     }
 }
 
