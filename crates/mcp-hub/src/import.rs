@@ -326,7 +326,7 @@ mod tests {
         } });
         let imported = into_file(&file, &path, &|name| name == "docs").unwrap();
         assert_eq!(imported.added, ["files", "web"]);
-        assert_eq!(imported.skipped.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["docs", "odd", "old"]);
+        assert_eq!(imported.skipped.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["old", "odd", "docs"]);
         let config = Config::read_imported(&path, &|_| None).unwrap();
         assert!(config.servers.values().all(|server| !server.enabled && !server.trusted));
         let kept: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
