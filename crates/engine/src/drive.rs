@@ -5,6 +5,7 @@ use graph::{Job, RunId, ThreadId};
 use store::{SignalKind, StoreError};
 
 use crate::attempt::{PriorAttempt, perform_here};
+use crate::driver::{Driver, RunSource};
 use crate::remote::Performed;
 use crate::{Engine, EngineError, Result, RunState, must_be_open, result_of};
 
@@ -19,15 +20,22 @@ impl Engine {
         }
         // With the lease the messages of the thread are this process's to deliver, and no other process can end the run meanwhile.
         inner.hold(&row.thread).await?;
-        let resumed = match self.deliver_left(&row.thread).await {
-            Ok(()) => inner.resume_stored(run, Some(place), None).await,
+        let begun = match self.deliver_left(&row.thread).await {
+            Ok(()) => Driver::begin(inner, RunSource::Stored { run: row.run.clone(), thread: row.thread.clone(), word: None }, Some(place)).await,
             Err(e) => Err(e),
         };
         // Given back before the run is over, so that the thread is free in the moment in which others see the end.
         inner.drop_lease(&row.thread).await;
-        match resumed {
-            Ok(()) | Err(EngineError::Over { .. }) => self.wait(run).await,
-            Err(e) => Err(e),
+        let mut at = match begun {
+            Ok(begun) => begun.at,
+            Err(EngineError::Over { .. }) => return self.at(run).await,
+            Err(e) => return Err(e),
+        };
+        // The state of this driver and not what the store says: a run that is lost here stays unfinished there.
+        match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
+            Ok(RunState::Lost(e)) => Err(e),
+            Ok(state) => Ok(state),
+            Err(_) => Err(EngineError::Stopping),
         }
     }
 
