@@ -54,7 +54,7 @@ impl Engine {
     async fn deliver_left(&self, thread: &ThreadId) -> Result<()> {
         let inner = &self.0;
         for signal in inner.store.signals(&inner.settings.owner).await? {
-            if !inner.store.run(&signal.run).await?.is_some_and(|row| row.thread == *thread) {
+            if inner.store.run(&signal.run).await?.is_none_or(|row| row.thread != *thread) {
                 continue;
             }
             let told = match signal.kind {

@@ -250,7 +250,7 @@ const MARK: &str = "SELECT baton_begin_group($1, $2)";
 /// One transaction. All of it is sent before the first reply is awaited.
 async fn attempt(session: &mut Session, number: i64, group_number: i64, writes: &[&Write]) -> std::result::Result<Vec<Option<Row>>, Error> {
     if let [Write { params, alone_sql: Some(sql), .. }] = writes {
-        let statement = session.prepare(*sql).await?;
+        let statement = session.prepare(sql).await?;
         let own: [&(dyn ToSql + Sync); 2] = [&number, &group_number];
         let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|value| &**value as &(dyn ToSql + Sync)).chain(own).collect();
         return Ok(vec![session.client.query_opt(&statement, &params).await?]);

@@ -413,9 +413,9 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     execute::remember_acts(s);
     for doing in &s.doing {
         if doing.is_well() {
-            s.done.push(doing.told())
+            s.done.push(doing.told());
         } else {
-            s.failed.push(doing.told())
+            s.failed.push(doing.told());
         }
         s.failed_calls.extend(doing.call_that_fails().cloned());
     }

@@ -160,7 +160,7 @@ pub(super) fn section(heading: &str, question: &str) -> Option<Section> {
     let (heading, question) = (line(heading, HEADING_CHARS_MAX), line(question, QUESTION_CHARS_MAX));
     let heading = if heading.is_empty() { line(question.trim_end_matches('?'), HEADING_CHARS_MAX) } else { heading };
     let question = if question.is_empty() { heading.clone() } else { question };
-    (!heading.is_empty()).then(|| Section { heading, question, state: Progress::Open, tries: 0 })
+    (!heading.is_empty()).then_some(Section { heading, question, state: Progress::Open, tries: 0 })
 }
 
 /// Visible characters in one line; no heading marks.

@@ -13,11 +13,13 @@ fn cited(sentence: &str, number: usize) -> String {
     format!("{} [{number}].", sentence.trim_end_matches('.'))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
 fn input(settings: Value) -> Value {
     let model = json!({ "is_small": false, "context_tokens": 32_000, "has_verifier": true });
     json!({ "question": "Write a report on write-ahead logs.", "model": model, "settings": settings })
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
 fn without_asking(more: Value) -> Value {
     let mut settings = json!({ "approve_outline": false });
     for (name, value) in more.as_object().unwrap() {
