@@ -262,9 +262,12 @@ fn described(run: &RunId, state: &RunState) -> Bytes {
 
 /// Whether trying again cannot help: the flow has changed since the run was started, or its journal is damaged.
 fn is_final(error: &EngineError) -> bool {
-    match error {
-        EngineError::NoFlow { .. } | EngineError::Run(_) | EngineError::Entry { .. } | EngineError::Crashed { .. } => true,
-        EngineError::Store(StoreError::NoRun { .. } | StoreError::NoThread { .. }) => true,
-        _ => false,
-    }
+    matches!(
+        error,
+        EngineError::NoFlow { .. }
+            | EngineError::Run(_)
+            | EngineError::Entry { .. }
+            | EngineError::Crashed { .. }
+            | EngineError::Store(StoreError::NoRun { .. } | StoreError::NoThread { .. })
+    )
 }

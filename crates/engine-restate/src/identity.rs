@@ -143,7 +143,7 @@ mod tests {
         assert!(verify(&well, "/invoke/BatonEffect/perform", NOW_S - 120).is_err(), "too early");
         assert!(verify(&signed(&pair(3).0, "EdDSA", &claims("/discover")), "/discover", NOW_S).is_err(), "another key");
         assert!(verify(&signed(&ours, "none", &claims("/discover")), "/discover", NOW_S).is_err(), "another algorithm");
-        let mut unsigned = well.clone();
+        let mut unsigned = well;
         unsigned.insert(SCHEME, "unsigned".parse().unwrap());
         assert!(verify(&unsigned, "/invoke/BatonEffect/perform", NOW_S).is_err());
         assert!(verify(&HeaderMap::new(), "/invoke/BatonEffect/perform", NOW_S).is_err());

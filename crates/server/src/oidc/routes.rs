@@ -157,6 +157,7 @@ fn provider(api: &Api) -> Result<&Oidc, Problem> {
     api.0.guard.oidc().ok_or_else(|| Problem::not_found("sign-in; this server has no [server.oidc] in its configuration"))
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn unreachable(why: String) -> Problem {
     tracing::error!("the OpenID provider cannot be used: {why}");
     Problem::new(StatusCode::BAD_GATEWAY, "unavailable", "the provider for signing in cannot be reached or is not set up; the server's log says why")

@@ -62,7 +62,7 @@ impl Key {
         // An uncompressed point.
         let point = |len: usize| Some([vec![4], sized(&jwk.x, len)?, sized(&jwk.y, len)?].concat());
         let public = match (jwk.kty.as_str(), jwk.crv.as_deref()) {
-            ("RSA", _) => PublicKey::Rsa { modulus: unsigned(bytes(&jwk.n)?)?, exponent: unsigned(bytes(&jwk.e)?)? },
+            ("RSA", _) => PublicKey::Rsa { modulus: unsigned(&bytes(&jwk.n)?)?, exponent: unsigned(&bytes(&jwk.e)?)? },
             ("EC", Some("P-256")) => PublicKey::P256(point(32)?),
             ("EC", Some("P-384")) => PublicKey::P384(point(48)?),
             ("OKP", Some("Ed25519")) => PublicKey::Ed25519(sized(&jwk.x, 32)?),
@@ -112,7 +112,7 @@ fn rsa_parameters(algorithm: &str) -> Option<&'static RsaParameters> {
 }
 
 /// Without zeros before it, which some providers send.
-fn unsigned(bytes: Vec<u8>) -> Option<Vec<u8>> {
+fn unsigned(bytes: &[u8]) -> Option<Vec<u8>> {
     let first = bytes.iter().position(|byte| *byte != 0)?;
     Some(bytes[first..].to_vec()).filter(|bytes| bytes.len() <= RSA_BYTES_MAX)
 }
@@ -258,6 +258,6 @@ pub(super) mod tests {
 
     #[test]
     fn numbers_of_rsa_keys_may_begin_with_zeros() {
-        assert_eq!((unsigned(vec![0, 0, 1, 0]), unsigned(vec![0]), unsigned(vec![1; RSA_BYTES_MAX + 1])), (Some(vec![1, 0]), None, None));
+        assert_eq!((unsigned(&[0, 0, 1, 0]), unsigned(&[0]), unsigned(&[1; RSA_BYTES_MAX + 1])), (Some(vec![1, 0]), None, None));
     }
 }

@@ -143,7 +143,10 @@ mod tests {
     }
 
     fn claims(value: Value) -> Claims {
-        value.as_object().unwrap().clone()
+        match value {
+            Value::Object(claims) => claims,
+            other => panic!("{other} is not an object"),
+        }
     }
 
     #[test]
