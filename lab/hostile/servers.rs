@@ -37,7 +37,10 @@ pub(crate) const ALL: &[Server] = &[
     },
     Server {
         name: "odd_names",
-        answer: |request| listed(request, || json!({ "tools": ["../../etc/passwd", "a\u{0}b", "\u{202e}txt", "", "x.y.z", "say", "say"].map(tool) })),
+        answer: |request| {
+            let names = ["../../etc/passwd", "a\u{0}b", "\u{202e}txt", "", "x.y.z", "say", "say"];
+            listed(request, || json!({ "tools": names.map(tool) }))
+        },
     },
     Server {
         name: "schema_that_refers_to_itself",

@@ -300,9 +300,8 @@ async fn drive(plan: Plan) -> Result<Report, String> {
             let run = RunId::from(format!("run-{}", started.len()));
             let order = Order { run: Some(run.clone()), ..Order::new("work", json!({ "left": CALLS })) };
             // A client that gets no answer asks another worker, with the same id: it is started once.
-            match tokio::time::timeout(Duration::from_millis(5), life.engine.start(order)).await {
-                Ok(Ok(run)) => started.push(run),
-                Ok(Err(_)) | Err(_) => {}
+            if let Ok(Ok(run)) = tokio::time::timeout(Duration::from_millis(5), life.engine.start(order)).await {
+                started.push(run);
             }
         }
         if now >= arrives && fleet.unfinished().await? == 0 {

@@ -19,7 +19,12 @@ fn time_max() -> Duration {
 fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
     let files = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-    let mut all: Vec<(PathBuf, Vec<u8>)> = files.map(|file| file.unwrap().path()).map(|path| (path.clone(), std::fs::read(path).unwrap())).collect();
+    let read = |file: std::io::Result<std::fs::DirEntry>| {
+        let path = file.expect("the folder can be listed").path();
+        let bytes = std::fs::read(&path).expect("the file can be read");
+        (path, bytes)
+    };
+    let mut all: Vec<(PathBuf, Vec<u8>)> = files.map(read).collect();
     all.sort();
     assert!(!all.is_empty(), "{} is empty", folder.display());
     all

@@ -202,7 +202,7 @@ impl Default for Embedded {
 
 impl Config {
     pub fn read(globals: &GlobalArgs) -> Result<Config> {
-        keys::open(hub::folder(globals)?);
+        keys::open(&hub::folder(globals)?);
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
         let Some(path) = globals.config.clone().or(usual) else { return Ok(Config::empty(globals)) };
         let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));

@@ -1,6 +1,6 @@
 //! Keys that operators store through the page: one file each, in a folder that only this account can read. The environment counts before them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use crate::private;
@@ -8,7 +8,7 @@ use crate::private;
 static FOLDER: OnceLock<PathBuf> = OnceLock::new();
 
 /// Says where keys are stored. The first place stays.
-pub(crate) fn open(data: PathBuf) {
+pub(crate) fn open(data: &Path) {
     FOLDER.get_or_init(|| data.join("keys"));
 }
 

@@ -196,6 +196,7 @@ impl SharedUploads {
     }
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn broken(error: std::io::Error) -> StoreError {
     StoreError::Database(format!("the copy of uploaded files cannot be written: {error}"))
 }

@@ -75,7 +75,7 @@ impl Mcp {
         wiring::block_on_all_cores(Box::pin(async {
             let store = globals.open_or_make().await?;
             let service = Service::build(globals, &mut model_options, Guard::new(None), store, true).await?;
-            service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout())).await?;
+            Box::pin(service.serve_flows(tokio::io::join(tokio::io::stdin(), tokio::io::stdout()))).await?;
             Ok(Exit::Well)
         }))
     }

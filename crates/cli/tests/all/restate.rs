@@ -216,7 +216,9 @@ fn essence(events: &[Event]) -> Vec<Value> {
 fn unordered(events: Vec<Value>) -> Vec<String> {
     let one = |mut event: Value| {
         if let Value::Object(fields) = &mut event {
-            ["seq", "again_ms", "after_ms"].map(|name| fields.remove(name));
+            for name in ["seq", "again_ms", "after_ms"] {
+                fields.remove(name);
+            }
         }
         event.to_string()
     };
