@@ -65,7 +65,7 @@ pub(crate) fn read<T: DeserializeOwned + Default>(replies: &Replies<'_>, hash: O
     }
     let value = match replies.value(0) {
         Ok(Value::Bool(true)) => return Decision::Approved(T::default()),
-        Ok(Value::Bool(false)) => return Decision::Declined(String::new()),
+        Ok(Value::Bool(false) | Value::Null) => return Decision::Declined(String::new()),
         Ok(Value::String(word)) => {
             let is_yes = matches!(word.trim().to_lowercase().as_str(), "yes" | "y" | "ok" | "approve" | "true");
             return if is_yes { Decision::Approved(T::default()) } else { Decision::Declined(String::new()) };

@@ -121,8 +121,8 @@ mod tests {
     #[test]
     fn r7_every_flow_that_people_ask_is_told_of_the_time_before() {
         for graph in crate::all().unwrap() {
-            let is_asked =
-                ["auto", "chat", "direct", "mailer", "panel", "reason", "researcher", "search", "supervise", "writer"].contains(&graph.name());
+            let is_asked = ["auto", "chat", "direct", "mailer", "panel", "reason", "report", "researcher", "search", "supervise", "writer"]
+                .contains(&graph.name());
             assert_eq!(graph.remembers(), is_asked, "{}", graph.name());
             if is_asked {
                 let mut input = json!({ "question": "q" });

@@ -42,7 +42,7 @@ fn k1_the_graph_has_the_edges_of_the_table_and_the_approval() {
         let name = node["name"].as_str().unwrap();
         let to: Vec<&str> = node["to"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         let Some(step) = Step::ALL.into_iter().find(|step| step.name() == name) else {
-            assert_eq!((name, to), ("approve_plan", vec!["researcher", "expert", "finalizer"]));
+            assert_eq!((name, to), ("approve_plan", vec!["planner", "researcher", "expert", "finalizer"]));
             continue;
         };
         let mut expected: Vec<&str> = step.followers().into_iter().map(Step::name).collect();

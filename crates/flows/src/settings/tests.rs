@@ -172,6 +172,7 @@ fn s13_configured_values_are_the_defaults_of_a_request() {
     let expected = json!({
         "search": { "max_turn_iterations": 4, "enabled_tools": ["docs"] },
         "supervise": { "each": { "mailer": { "me": "a@b" } } },
+        "report": { "each": { "search": { "max_turn_iterations": 2, "enabled_tools": ["docs"] } } },
     });
     assert_eq!(auto, json!({ "each": expected }));
     let defaults = Registry::default().effective_settings("auto", &auto);
