@@ -2,7 +2,7 @@
 //!
 //! A watcher of a run that another process drives says so from time to time, and that process then sends it pieces of answers.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use graph::RunId;
@@ -16,14 +16,15 @@ const ANNOUNCE_EVERY: Duration = Duration::from_secs(10);
 pub(crate) const WATCHED_FOR: Duration = Duration::from_secs(30);
 
 pub(crate) struct Elsewhere {
-    store: Arc<dyn Store>,
+    /// Not kept open by who waits here: a store is closed when its engine is dropped.
+    store: Weak<dyn Store>,
     changes: Option<Receiver<Change>>,
     announced: Option<Instant>,
 }
 
 impl Elsewhere {
     pub(crate) fn of(store: &Arc<dyn Store>) -> Elsewhere {
-        Elsewhere { changes: store.changes(), store: store.clone(), announced: None }
+        Elsewhere { changes: store.changes(), store: Arc::downgrade(store), announced: None }
     }
 
     /// Waits for a change that the caller is concerned with, at most `patience`. Safe to drop and call again.
@@ -36,7 +37,9 @@ impl Elsewhere {
     pub(crate) async fn watch(&mut self, run: &RunId, patience: Duration, concerns: impl Fn(&Change) -> bool) -> Option<Piece> {
         if self.changes.is_some() && self.announced.is_none_or(|announced| announced.elapsed() >= ANNOUNCE_EVERY) {
             self.announced = Some(Instant::now());
-            self.store.tell(Change::Watched(run.clone()));
+            if let Some(store) = self.store.upgrade() {
+                store.tell(Change::Watched(run.clone()));
+            }
         }
         let is_ours = |change: &Change| match change {
             Change::Piece(piece) => piece.watched == *run,

@@ -139,6 +139,7 @@ mod tests {
             "search": for_search,
             "panel": { "retry_limit": 1 },
             "supervise": { "agent_ms_max": 60_000, "each": { "mailer": { "me": "ann@example.org" } } },
+            "report": { "each": { "search": for_search } },
         });
         assert_eq!(auto["each"], each);
         assert_eq!(configured.settings_for("research", &Value::Null).unwrap(), Value::Null);

@@ -86,5 +86,5 @@ async fn a_flow_that_is_added_to_the_list_is_in_the_api_the_data_of_the_page_and
 #[test]
 fn internal_flows_and_samples_are_not_listed() {
     let listed: Vec<&str> = flows::BUILT_IN.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
-    assert_eq!(listed, ["auto", "direct", "search", "chat", "reason", "panel", "supervise"]);
+    assert_eq!(listed, ["auto", "direct", "search", "chat", "reason", "panel", "report", "supervise"]);
 }

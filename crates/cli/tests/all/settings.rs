@@ -80,7 +80,7 @@ fn s13_the_configuration_sets_and_the_command_line_wins() {
     for (text, words) in [
         ("[flows.search]\nmax_turn_iterations = 0\n", "[flows.search]: the setting max_turn_iterations cannot be 0"),
         ("[flows.search]\nmax_turns = 2\n", "Its settings are: max_turn_iterations, enabled_tools"),
-        ("[flows.serch]\n", "there are: auto, chat, direct, panel, reason, search"),
+        ("[flows.serch]\n", "there are: auto, chat, direct, panel, reason, report, search"),
         ("[team]\nattempts_max = 100\n", "[team]: the setting attempts_max cannot be 100"),
     ] {
         home.config(text);

@@ -152,6 +152,7 @@ mod tests {
         assert!(kept <= LOGS_BYTES_MAX + (5 << 20), "{kept}");
         assert!(!streams.log("response 39").1, "the newest is kept");
         assert!(streams.log("response 0").1, "the oldest is written again");
-        assert_eq!(streams.lock().logs.len(), streams.lock().order.len());
+        let kept = streams.lock();
+        assert_eq!(kept.logs.len(), kept.order.len());
     }
 }
