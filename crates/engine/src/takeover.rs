@@ -41,6 +41,13 @@ struct Count {
     given_up_ms: Option<i64>,
 }
 
+/// A takeover that is counted.
+struct Counted {
+    user: UserId,
+    /// Held by a suspect, which is driven without others beside it.
+    alone: Option<OwnedSemaphorePermit>,
+}
+
 /// A run that was ended because it ended its process again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenUp {
@@ -73,14 +80,19 @@ impl Inner {
         // Thousands may be taken up at a start, and new runs must not wait for all of them.
         let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;
         let place = self.clone().place_without_queue().await?;
-        // Kept until the driver has it, so that nobody else counts meanwhile.
+        // So that nobody else counts meanwhile. The driver takes the lease again: what it holds alone, it gives back with the last commit of the run.
         self.hold(&row.thread).await?;
-        let taken = self.take_over_held(row, share, place).await;
+        let counted = self.count(row).await;
         self.drop_lease(&row.thread).await;
-        taken
+        let Some(counted) = counted? else { return Ok(()) };
+        self.resume_stored(&row.run, Some(place), None).await?;
+        self.health.taken_over.fetch_add(1, Ordering::Relaxed);
+        self.forget_when_left(row.run.clone(), counted, share);
+        Ok(())
     }
 
-    async fn take_over_held(self: &Arc<Self>, row: &RunRow, share: OwnedSemaphorePermit, place: OwnedSemaphorePermit) -> Result<()> {
+    /// Counts a takeover; nothing if the run is given up or has to wait for another suspect.
+    async fn count(self: &Arc<Self>, row: &RunRow) -> Result<Option<Counted>> {
         let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
         let progress_ms = self.progress_ms(row).await?;
         let before = self.store.record(&user, KIND, row.run.as_str()).await?;
@@ -94,20 +106,24 @@ impl Inner {
             true => match self.suspects.clone().try_acquire_owned() {
                 Ok(alone) => Some(alone),
                 // Another suspect is driven; the next look finds this one again.
-                Err(_) => return Ok(()),
+                Err(_) => return Ok(None),
             },
             false => None,
         };
         self.put_count(&user, &row.run, &count, now_ms).await?;
         if is_given_up {
-            return self.give_up(row, takeovers - 1).await;
+            self.give_up(row, takeovers - 1).await?;
+            return Ok(None);
         }
         if takeovers > 1 {
             tracing::warn!(run = %row.run, takeovers, "the process that drove this run ended again before the run made progress");
         }
-        self.resume_stored(&row.run, Some(place), None).await?;
-        self.health.taken_over.fetch_add(1, Ordering::Relaxed);
-        let (engine, run) = (self.clone(), row.run.clone());
+        Ok(Some(Counted { user, alone }))
+    }
+
+    /// Removes the count when the run has left memory in order.
+    fn forget_when_left(self: &Arc<Self>, run: RunId, Counted { user, alone }: Counted, share: OwnedSemaphorePermit) {
+        let engine = self.clone();
         self.spawn_background(async move {
             let left = engine.has_left(&run);
             tokio::pin!(left);
@@ -124,7 +140,6 @@ impl Inner {
                 tracing::info!(%run, "the count of takeovers stays until the next one: {error}");
             }
         });
-        Ok(())
     }
 
     /// Resuming by hand starts the count anew.
