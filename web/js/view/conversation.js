@@ -21,6 +21,8 @@ import { useEffect, useState } from "preact/hooks";
 const parts = () => import("./thread_parts.js");
 const Head = lazy(async () => (await parts()).Head, { isQuiet: true });
 const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });
+/// Where the server cannot be reached yet, the parts are loaded when they are shown.
+const preload = () => parts().catch(() => {});
 
 export function Conversation({ thread, run }) {
   useEffect(() => open(thread), [thread]);
@@ -94,7 +96,7 @@ export function Conversation({ thread, run }) {
         </ol>
       </div>
       <${Latest} box=${scroll} turns=${path.length} />
-      <${Composer} begun=${parts} thread=${thread} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} following=${following} unfollow=${() => setFollowing(null)} />
+      <${Composer} begun=${preload} thread=${thread} send=${send} running=${running} canSend=${canSend} stop=${stop} isFirst=${isEmpty} words=${example} taken=${() => setExample("")} following=${following} unfollow=${() => setFollowing(null)} />
     </section>
   `;
 }
