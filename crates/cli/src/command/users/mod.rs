@@ -85,6 +85,10 @@ async fn list(globals: &GlobalArgs, as_json: bool) -> Result<Exit> {
 async fn everybody(globals: &GlobalArgs, store: &dyn Store) -> Result<Vec<UserId>> {
     let mut all = store.users().await?;
     for entry in std::fs::read_dir(DataHome::of(globals)?.folder.join("uploads")).into_iter().flatten().flatten() {
+        // Beside the folders of users there may be a list of shared uploads.
+        if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
         let name = entry.file_name();
         // Names that are not valid folder names are stored in another form, and are in the database too.
         all.extend(name.to_str().filter(|name| !name.starts_with("x:")).map(UserId::from));
