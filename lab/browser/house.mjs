@@ -69,7 +69,11 @@ export async function open({ script = null, docs = true, token = null, config = 
     page.setDefaultTimeout(WAIT_MS);
     page.troubles = [];
     page.mayLose = false;
-    page.on("pageerror", (error) => page.troubles.push(`error: ${error.stack}`));
+    page.on("pageerror", (error) => {
+      // A module that cannot be loaded while the server is dead on purpose has no stack.
+      if (page.mayLose && !error.stack) return;
+      page.troubles.push(`error: ${error.stack}`);
+    });
     page.on("console", (message) => {
       if (!["error", "warning"].includes(message.type())) return;
       // While the server is dead on purpose, the browser says so.
