@@ -1,5 +1,5 @@
 // Escape closes what was opened last: a menu, a list, the options, the drawer.
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 const open = [];
 
@@ -13,7 +13,8 @@ addEventListener("keydown", (event) => {
 export function useEscape(isOpen, close) {
   const entry = useRef({ close });
   entry.current.close = close;
-  useEffect(() => {
+  // Before the next key can be pressed; an ordinary effect runs after the next frame.
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     const own = entry.current;
     open.push(own);

@@ -12,6 +12,6 @@ export function openDrawer(content) {
 export function closeDrawer() {
   if (drawer.value === null) return;
   drawer.value = null;
-  // Drawn again, it may be another element; then the page's main part is as good.
-  requestAnimationFrame(() => (opener?.isConnected ? opener : document.getElementById("main"))?.focus());
+  // At once: what is typed next belongs to the page. An opener that is gone is replaced by the page's main part.
+  (opener?.isConnected ? opener : document.getElementById("main"))?.focus();
 }

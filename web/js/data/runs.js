@@ -94,12 +94,19 @@ function begin(one) {
   };
 }
 
+const started = new Set();
+
+/// Whether this page asked for the run. Such a run may be over before the page has seen it running.
+export const isStartedHere = (run) => started.has(run);
+
 /// A question, answered as soon as the server can be reached: the same key never starts two runs.
 export async function ask(wish, { tries = 60 } = {}) {
   const key = fresh();
   for (let left = tries; ; left -= 1) {
     try {
-      return await post("/api/runs", wish, { "Idempotency-Key": key });
+      const row = await post("/api/runs", wish, { "Idempotency-Key": key });
+      started.add(row.run);
+      return row;
     } catch (trouble) {
       if (trouble.status !== 0 || left <= 1) throw trouble;
       await new Promise((done) => setTimeout(done, 1_000));

@@ -17,8 +17,13 @@ export function Menu({ title, icon, children }) {
     document.addEventListener("pointerdown", press);
     return () => document.removeEventListener("pointerdown", press);
   }, [isOpen]);
-  return html`<details class="menu" ref=${box} open=${isOpen} onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary class="button button-quiet"><${Icon} name=${icon} size="15" />${title}</summary>
+  // The browser's own toggle is announced a task later; Escape in between would find nothing open.
+  const toggle = (event) => {
+    event.preventDefault();
+    setOpen(!isOpen);
+  };
+  return html`<details class="menu" ref=${box} open=${isOpen}>
+    <summary class="button button-quiet" onClick=${toggle}><${Icon} name=${icon} size="15" />${title}</summary>
     <ul class="menu-list" onClick=${() => setOpen(false)}>${children}</ul>
   </details>`;
 }

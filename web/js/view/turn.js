@@ -4,7 +4,7 @@ import { t } from "../core/words.js";
 import { reload } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
 import { keepPartial, partialOf } from "../data/partials.js";
-import { answerOf, isOver, resumed, useRun } from "../data/runs.js";
+import { answerOf, isOver, isStartedHere, resumed, useRun } from "../data/runs.js";
 import { draftOf } from "../model/draft.js";
 import { spent } from "../model/family.js";
 import { count, duration, limitsInWords, money, tokens } from "../model/text.js";
@@ -55,7 +55,7 @@ function Answered({ run, said, branching, suggest, isWanted }) {
   const isSeen = useSeen(box);
   const answer = useAnswer(run.run, isSeen ? status : null);
   const told = useRef(false);
-  const wasGoing = useRef(isGoing);
+  const ending = useEnding(run.run, isGoing, status);
   useEffect(() => {
     // The list of turns is behind what the stream already knows.
     if (isOver(status) && !isOver(run.status) && !told.current) {
@@ -90,7 +90,7 @@ function Answered({ run, said, branching, suggest, isWanted }) {
       ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} /></div>`}
       ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}
-      <p class="hidden" role="status">${wasGoing.current ? (endings()[status] ?? "") : ""}</p>
+      <p class="hidden" role="status">${ending}</p>
       <${Ended} status=${status} row=${row} family=${family} />
       <${FoundBefore} status=${status} family=${family} />
       ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} branching=${branching} />`}
@@ -100,7 +100,16 @@ function Answered({ run, said, branching, suggest, isWanted }) {
   `;
 }
 
-/// Read aloud when a run ends while the page is open.
+/// What is read aloud when a run ends while the page is open. The region is drawn empty first: screen readers announce changes only.
+function useEnding(run, isGoing, status) {
+  const isOwn = useRef(isGoing || isStartedHere(run));
+  const [ending, setEnding] = useState("");
+  useEffect(() => {
+    if (isOwn.current) setEnding(endings()[status] ?? "");
+  }, [status]);
+  return ending;
+}
+
 const endings = () => ({ done: t("The answer is ready."), failed: t("The run failed. There is no answer."), cancelled: t("The run was stopped.") });
 
 /// Whether it has been near the visible part.
