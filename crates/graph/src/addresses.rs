@@ -75,7 +75,8 @@ impl Addresses {
 
 /// Whether a text is a mail address as a whole. Nothing more is decided from it than that a user wrote it.
 pub fn is_mailbox(address: &str) -> bool {
-    let is_part = |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || matches!(c, '@' | '/' | ':' | '<' | '>' | ',' | ';'));
+    let is_part =
+        |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || matches!(c, '@' | '/' | ':' | '<' | '>' | ',' | ';'));
     address.split_once('@').is_some_and(|(name, host)| is_part(name) && is_part(host) && !host.starts_with('.') && !host.ends_with('.'))
 }
 

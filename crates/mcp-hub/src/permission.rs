@@ -27,7 +27,10 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     }
     if !is_tainted && (is_trusted || server.is_none()) {
         let stranger = tool.filter(|tool| is_open_world(tool)).and_then(|_| unnamed_recipient(&call.arguments, job));
-        return stranger.map(|to| Objection { why: format!("It would send something to {}, and you did not name that address.", shown_name(to)), call: Some(held_call(job, call)) });
+        return stranger.map(|to| Objection {
+            why: format!("It would send something to {}, and you did not name that address.", shown_name(to)),
+            call: Some(held_call(job, call)),
+        });
     }
     let why = match is_trusted {
         true => "It may change something, and what it is given may come from a tool, an agent or a page and not from you.".to_owned(),
@@ -122,7 +125,8 @@ mod tests {
     #[tokio::test]
     async fn a_recipient_whom_the_user_did_not_name_is_asked_about() {
         let tools = with_server("mail", true);
-        let send = Tool::new("send", "Sends", JsonObject::new()).with_annotations(ToolAnnotations::new().read_only(false).destructive(true).open_world(true));
+        let send = Tool::new("send", "Sends", JsonObject::new())
+            .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).open_world(true));
         tools.0.server("mail").unwrap().remember(vec![send]);
         let why = |to: Value| {
             let mut job = scripted::jobs(&[graph::tool("mail.send", json!({ "to": to, "text": "Write to eve@x.example" }))]).remove(0);

@@ -55,7 +55,9 @@ fn unplanned(s: &Reason) -> Option<Answer> {
     let is_unplanned = s.iteration == 1 && s.plan_failures.len() >= PLAN_TRIES_MAX && s.results.is_empty();
     let why = s.plan_failures.last().filter(|_| is_unplanned && s.model.is_small && decide::may_act(&s.question))?;
     let why = prompt::clipped(&evidence::defused(why).split_whitespace().collect::<Vec<_>>().join(" "), WHY_TOKENS_MAX);
-    let markdown = format!("Nothing was done: the model made no plan that can be carried out ({why}). Ask for one step at a time, or use a larger model (`--model`).");
+    let markdown = format!(
+        "Nothing was done: the model made no plan that can be carried out ({why}). Ask for one step at a time, or use a larger model (`--model`)."
+    );
     Some(answer::finish_said(DraftAnswer { markdown, short: None }, &[], false))
 }
 

@@ -267,7 +267,8 @@ fn a_small_model_that_retells_a_short_result_wrongly_is_replaced_by_the_result()
 #[test]
 fn a_small_model_without_a_usable_plan_does_not_say_that_it_acted() {
     let itself = plan(&[("files.write", json!({ "path": "b.txt", "content": "{{1}}", "mode": "create" }))]);
-    let input = |question: &str| json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+    let input =
+        |question: &str| json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
     let script = |effect: &Effect| match effect.name() {
         "registry.tools" => task_tools(),
         "plan" => itself.clone(),
