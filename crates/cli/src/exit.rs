@@ -118,8 +118,11 @@ fn exit_of(error: &EngineError) -> Exit {
         }
         EngineError::Store(StoreError::Held { .. } | StoreError::Fenced { .. } | StoreError::OutOfOrder { .. }) => Exit::Failed,
         EngineError::Store(_) | EngineError::Entry { .. } => Exit::Store,
-        EngineError::Busy { .. } | EngineError::Stopping | EngineError::Restless { .. } | EngineError::Elsewhere { .. } | EngineError::Crashed { .. } | EngineError::Run(_) => {
-            Exit::Failed
-        }
+        EngineError::Busy { .. }
+        | EngineError::Stopping
+        | EngineError::Restless { .. }
+        | EngineError::Elsewhere { .. }
+        | EngineError::Crashed { .. }
+        | EngineError::Run(_) => Exit::Failed,
     }
 }

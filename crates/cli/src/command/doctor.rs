@@ -136,7 +136,8 @@ fn places(globals: &GlobalArgs, config: &Config, folder: &Path) -> Result<Value>
         0 => "kept until you delete them ([memory] conversation_days = N lets them expire)".to_owned(),
         days => format!("deleted after {days} days without use ([memory] conversation_days)"),
     };
-    let set = limits::ALL.iter().filter_map(|limit| Some((limit.name, config.server.limits.get(limit.name)?)).filter(|(_, value)| *value != limit.default));
+    let set =
+        limits::ALL.iter().filter_map(|limit| Some((limit.name, config.server.limits.get(limit.name)?)).filter(|(_, value)| *value != limit.default));
     let set: Vec<String> = set.map(|(name, value)| format!("{name} = {value}")).collect();
     let server = match set.as_slice() {
         [] => "default limits (`baton serve --help` lists them; [server] sets them)".to_owned(),

@@ -51,6 +51,7 @@ pub(super) async fn ask(
         settings: BTreeMap::new(),
         after: None,
         only: None,
+        breakpoints: Vec::new(),
     };
     let order = api.0.backend.order(&who.user, &thread, &wish)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;

@@ -230,7 +230,20 @@ pub(crate) fn plain_wish(flow: &str, question: String) -> NewRun {
 /// The same with what only clients that know Baton say.
 pub(crate) fn wish(flow: &str, question: String, options: Options) -> NewRun {
     let Options { model, approve, strict, budget, allow, settings } = options;
-    NewRun { question, flow: Some(flow.to_owned()), thread: None, model, approve, strict, budget, allow, settings, after: None, only: None }
+    NewRun {
+        question,
+        flow: Some(flow.to_owned()),
+        thread: None,
+        model,
+        approve,
+        strict,
+        budget,
+        allow,
+        settings,
+        after: None,
+        only: None,
+        breakpoints: Vec::new(),
+    }
 }
 
 /// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.
