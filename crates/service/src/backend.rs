@@ -173,6 +173,7 @@ impl Backend for ServiceBackend {
             has_docs: self.library.has_any(user) && wish.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
             settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
+            breakpoints: wish.breakpoints.clone(),
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),

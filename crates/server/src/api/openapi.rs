@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
-use wire::api;
+use wire::{api, inspect};
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
 
@@ -120,6 +120,20 @@ pub fn document() -> Value {
         download("html", "text/html"),
         download("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         download("pdf", "application/pdf"),
+        Op::get("/api/runs/{run}/steps", "The steps of a run, and what its nodes used")
+            .named("run")
+            .json::<inspect::Steps>(b, 200)
+            .refuses(&[404, 409]),
+        Op::get("/api/runs/{run}/steps/{step}", "The state of the flow on entering a step, and what changed")
+            .named("run")
+            .named("step")
+            .json::<inspect::StepState>(b, 200)
+            .refuses(&[404, 409]),
+        Op::get("/api/runs/{run}/journal", "The journal of a run as it is stored, at most 200 lines at once")
+            .named("run")
+            .query("from", "The number of the first line", &json!({ "type": "integer", "minimum": 0 }))
+            .json::<inspect::Journal>(b, 200)
+            .refuses(&[404, 422]),
         Op::get("/api/runs/{run}/spans/{number}", "A cited passage in its place in its document")
             .named("run")
             .number("number")
