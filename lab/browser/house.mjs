@@ -26,6 +26,8 @@ const BATON = process.env.BATON_BIN ?? path.join(root, "target/debug/baton");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const PICTURES = path.join(root, "target/screenshots");
+/// How many times slower the browser's processor is to seem, to find what depends on the speed of a machine.
+const SLOWER = Number(process.env.BATON_BROWSER_SLOW ?? 1);
 /// A debug build on a busy machine starts slowly.
 const START_MS_MAX = 60_000;
 export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
@@ -67,6 +69,7 @@ export async function open({ script = null, docs = true, token = null, config = 
     const context = await house.browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
     const page = await context.newPage();
     page.setDefaultTimeout(WAIT_MS);
+    if (SLOWER > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWER });
     page.troubles = [];
     page.mayLose = false;
     page.on("pageerror", (error) => {

@@ -57,7 +57,7 @@ pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
 pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
-pub use steps::{Change, Step, Steps, changes};
+pub use steps::{StateChange, Step, Steps, changes};
 pub use takeover::{GivenUp, KIND as TAKEOVER_KIND, given_up};
 pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};

@@ -70,7 +70,7 @@ impl Steps {
 
 /// One difference of two values.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Change {
+pub struct StateChange {
     /// A JSON pointer.
     pub path: String,
     /// `None` if it is new.
@@ -83,14 +83,14 @@ pub struct Change {
 const CHANGES_MAX: usize = 500;
 
 /// What changed from one value to the other: objects are compared by field, lists by place.
-pub fn changes(before: &Value, after: &Value) -> Vec<Change> {
+pub fn changes(before: &Value, after: &Value) -> Vec<StateChange> {
     let mut found = Vec::new();
     compare("", Some(before), Some(after), &mut found);
     found.truncate(CHANGES_MAX);
     found
 }
 
-fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<Change>) {
+fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mut Vec<StateChange>) {
     if before == after || found.len() > CHANGES_MAX {
         return;
     }
@@ -108,7 +108,7 @@ fn compare(path: &str, before: Option<&Value>, after: Option<&Value>, found: &mu
                 compare(&format!("{path}/{at}"), old.get(at), new.get(at), found);
             }
         }
-        _ => found.push(Change { path: path.to_owned(), before: before.cloned(), after: after.cloned() }),
+        _ => found.push(StateChange { path: path.to_owned(), before: before.cloned(), after: after.cloned() }),
     }
 }
 

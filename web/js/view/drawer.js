@@ -5,17 +5,18 @@ import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { Icon } from "./icons.js";
+import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
-const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task] };
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect] };
 
 export function Drawer() {
   const content = useCell(drawer);
   const box = useRef(null);
   const isOpen = content !== null;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isOpen) box.current.focus();
   }, [isOpen, content]);
   useEscape(isOpen, closeDrawer);

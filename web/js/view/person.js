@@ -6,6 +6,7 @@ import { answer } from "../data/runs.js";
 import { proposal } from "../model/plan.js";
 import { titled } from "../model/text.js";
 import { Icon } from "./icons.js";
+import { Paused } from "./paused.js";
 import { PlanEditor } from "./plan.js";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -32,7 +33,7 @@ export function Asking({ open, family, done }) {
       <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(schema)}</h3>
       ${!lists && !open.call && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
       <fieldset disabled=${isSent}><legend class="hidden">Your answer</legend>
-        <${form} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
+        <${form} open=${open} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
       </fieldset>
       ${isSent && html`<p class="hidden" role="status">Sent.</p>`}
     </section>
@@ -40,10 +41,11 @@ export function Asking({ open, family, done }) {
 }
 
 /// What the engine itself asks is known by the one word it wants to hear.
-const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?" })[onlyField(schema)[0]] ?? "A question for you";
+const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?", continue: "Paused at a breakpoint" })[onlyField(schema)[0]] ?? "A question for you";
 
 function formFor(schema) {
   const [name, field] = onlyField(schema);
+  if (name === "continue") return Paused;
   if (field?.type === "boolean") return YesNo;
   if (field?.enum) return Choice;
   return name || !schema ? Words : Json;

@@ -1,5 +1,6 @@
 // One step of a run, opened: what was asked, what came back, attempt by attempt, what it cost, and a branch from here.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { useRun } from "../data/runs.js";
 import { took_us } from "../model/family.js";
 import { count, duration, money, shown, titled, tokens, webAddress, words } from "../model/text.js";
@@ -33,7 +34,7 @@ export function Task({ run, task: key }) {
   `;
 }
 
-function costOf(task) {
+export function costOf(task) {
   const all = tokens(task.usage);
   if (!all && !task.usage.usd_micros) return "nothing";
   return [all && `${count(task.usage.tokens_in, "token")} in, ${task.usage.tokens_out.toLocaleString("en")} out`, money(task.usage.usd_micros)].filter(Boolean).join(" · ");
@@ -42,15 +43,18 @@ function costOf(task) {
 function Asked({ task }) {
   const { call_model: model, call_tool: tool, call_agent: agent, ask_person: person } = task.effect ?? {};
   if (model) {
-    return html`<section class="part"><h3>Prompt</h3>
-      ${(model.messages ?? []).map((message) => html`<details class="message" open=${message.role === "user"}><summary><span class="role">${message.role}</span><span class="message-start">${message.content.slice(0, 90)}</span></summary><pre tabindex="0">${message.content}</pre></details>`)}
-      ${model.schema && html`<details class="message"><summary><span class="role">schema</span><span class="message-start">The reply must fit this</span></summary><pre tabindex="0">${shown(model.schema)}</pre></details>`}
-    </section>`;
+    return html`<section class="part"><h3>${t("Prompt")}</h3><${Prompt} call=${model} /></section>`;
   }
   const asked = tool ? tool.arguments : agent ? agent.input : (person?.prompt ?? null);
   if (asked === null) return null;
   return html`<section class="part"><h3>${person ? "Question" : "Arguments"}</h3><pre tabindex="0">${shown(asked)}</pre></section>`;
 }
+
+/// The messages of a model call as they were sent, and the schema of its reply.
+export const Prompt = ({ call }) => html`
+  ${(call.messages ?? []).map((message) => html`<details class="message" open=${message.role === "user"}><summary><span class="role">${message.role}</span><span class="message-start">${message.content.slice(0, 90)}</span></summary><pre tabindex="0" dir="auto">${message.content}</pre></details>`)}
+  ${call.schema && html`<details class="message"><summary><span class="role">${t("schema")}</span><span class="message-start">${t("The reply must match this")}</span></summary><pre tabindex="0">${shown(call.schema)}</pre></details>`}
+`;
 
 function Attempts({ task }) {
   if (task.attempts.length < 2 && !task.failure) return null;

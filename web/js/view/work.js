@@ -1,5 +1,6 @@
 // The steps of a run, during and after it: its plan as a graph, and below it a timeline with one bar per effect.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { openDrawer } from "../data/drawer.js";
 import { flowNamed, status } from "../data/status.js";
@@ -36,6 +37,7 @@ export function Work({ known, flow }) {
       <${Graph} graph=${graph} now_ms=${now_ms} open=${open} label=${work.nodes.length > 0 ? "The steps and what they need" : `The flow ${words(name)}`} />
       <${Timeline} family=${family} now_ms=${now_ms} open=${open} />
       <${Notes} family=${family} />
+      ${run && html`<button type="button" class="link work-inspect" onClick=${() => openDrawer({ kind: "inspect", run: run.id })}>${t("Inspect the state, cost and journal")}</button>`}
     </div>
   `;
 }
