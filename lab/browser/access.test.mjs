@@ -4,30 +4,16 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
-import { ask, choose, get, open, picture, require, web } from "./house.mjs";
+import { LOOKS, SIZES, clean } from "./axe.mjs";
+import { ask, choose, get, open, picture, web } from "./house.mjs";
 
 const WEIGHT_BYTES_MAX = 150_000;
-const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 let house;
 before(async () => (house = await open()));
 after(() => house.close());
 
-/// No finding of any impact.
-async function clean(page, where) {
-  // A bundle that is put in by the debugger is not held to the page's policy.
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  assert.deepEqual(violations.map((one) => `${where}: ${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary?.slice(0, 200)}`).join(" | ")}`), []);
-}
-
-const SIZES = {
-  desktop: { viewport: { width: 1440, height: 900 } },
-  tablet: { viewport: { width: 820, height: 1100 }, hasTouch: true },
-  phone: { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
-};
-
-for (const [colorScheme, size] of [["light", "desktop"], ["dark", "desktop"], ["light", "tablet"], ["dark", "phone"]]) {
+for (const [colorScheme, size] of LOOKS) {
   test(`axe finds nothing, ${colorScheme}, ${size}`, async () => {
     const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
     await page.locator(".first-card").first().waitFor();

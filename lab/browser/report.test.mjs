@@ -1,6 +1,7 @@
 // A report on the page: its outline is changed, revised and approved; the document has contents, one list of sources, and four formats.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
 import { ask, choose, events, get, open, picture } from "./house.mjs";
 
 let house;
@@ -27,6 +28,8 @@ test("an outline is changed by a person, and the report is a document with conte
   await page.getByRole("button", { name: "Run the changed plan" }).click();
   await page.locator(".sources").waitFor();
   const run = await runOf("to be changed");
+  const sections = (await get(house, "/api/runs?limit=50")).runs.filter((one) => one.parent === run.run && one.flow === "search");
+  assert.equal(sections.length, 3, "each section is a child run");
   assert.deepEqual(researched(await events(house, run.run)), ["How long and heavy is a relay baton?", "How is a relay baton handed over?", "Where was the first relay race?"]);
   const contents = page.getByRole("navigation", { name: "Contents" });
   assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]);
@@ -57,3 +60,23 @@ test("an outline is revised by the planner for a reason, and declined with one",
   const run = await runOf("to be revised");
   assert.deepEqual(researched(await events(house, run.run)), []);
 });
+
+for (const [colorScheme, size] of LOOKS) {
+  test(`a report, ${colorScheme}, ${size}`, async () => {
+    const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
+    await choose(page, "Flow", "report");
+    await ask(page, `Relay batons on a ${colorScheme} ${size}`);
+    await page.locator(".asking", { hasText: "Is this plan right?" }).waitFor();
+    await clean(page, "outline");
+    await fits(page, "outline");
+    await page.getByRole("button", { name: "Run it" }).click();
+    await page.locator(".sources").waitFor();
+    await page.getByRole("navigation", { name: "Contents" }).waitFor();
+    await clean(page, "document");
+    await fits(page, "document");
+    await page.locator(".actions .menu summary").click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /Word/ }).click()]);
+    assert.match(download.suggestedFilename(), /Relay-batons.*\.docx$/);
+    await picture(page, `report-${colorScheme}-${size}`);
+  });
+}

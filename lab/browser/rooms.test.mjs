@@ -14,7 +14,10 @@ test("a file is given, indexed, and deleted again", async () => {
   await page.getByLabel("Files to upload").setInputFiles({ name: "museum.md", mimeType: "text/markdown", buffer: Buffer.from(text) });
   const row = page.locator("tr", { hasText: "museum.md" });
   await row.locator(".stand-indexed").waitFor();
+  await page.getByRole("button", { name: "museum.md", exact: true }).click();
+  await page.getByRole("dialog", { name: "Contents of the document" }).getByText("olive wood").waitFor();
   await picture(page, "10-documents");
+  await page.keyboard.press("Escape");
   const { files } = await get(house, "/api/documents");
   assert.deepEqual(files.map((file) => file.name), ["museum.md"]);
   await page.getByRole("button", { name: "Delete museum.md" }).click();

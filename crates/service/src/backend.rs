@@ -281,6 +281,11 @@ impl Backend for ServiceBackend {
         blocking(move || library.read(&user, &name)).await
     }
 
+    async fn document_text(&self, user: &UserId, name: &str, from: u32) -> Result<api::DocumentText> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.text(&user, &name, from)).await
+    }
+
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {
         self.library.remove(user, name).await
     }

@@ -681,6 +681,17 @@ pub struct Uploaded {
     pub bytes: u64,
 }
 
+/// The text of a document as it is indexed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentText {
+    pub name: String,
+    pub text: String,
+    /// The first and the last line (page of a PDF, paragraph of a DOCX) of `text`, and how many the document has.
+    pub from: u32,
+    pub to: u32,
+    pub total: u32,
+}
+
 /// How one can sign in beside with a token.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignInWays {

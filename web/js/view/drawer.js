@@ -4,13 +4,14 @@ import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
+import { DocumentText } from "./document_text.js";
 import { Icon } from "./icons.js";
 import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
-const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect] };
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect], document: [() => t("Contents of the document"), DocumentText] };
 
 export function Drawer() {
   const content = useCell(drawer);

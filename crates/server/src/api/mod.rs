@@ -102,7 +102,7 @@ impl Api {
             .route("/api/memory", get(memory::list).delete(memory::forget_all))
             .route("/api/memory/{note}", delete(memory::forget))
             .route("/api/documents", get(documents::list))
-            .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
+            .route("/api/documents/{name}", get(documents::text).put(documents::put).merge(delete(documents::remove)))
             .route("/api/permissions", get(permissions::list))
             .route("/api/permissions/{id}", delete(permissions::revoke))
             .route("/api/settings", get(settings::show).patch(settings::change))

@@ -164,6 +164,11 @@ pub fn document() -> Value {
         Op::new("delete", "/api/memory", "Forgets all of it").empty(204),
         Op::new("delete", "/api/memory/{note}", "Forgets one note").number("note").empty(204).refuses(&[404]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
+        Op::get("/api/documents/{name}", "The text of a document as it is indexed, a part at a time")
+            .named("name")
+            .query("from", "The first line, page or paragraph", &json!({ "type": "integer", "minimum": 1 }))
+            .json::<api::DocumentText>(b, 200)
+            .refuses(&[404, 422]),
         Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB unless the server allows more or less")
             .named("name")
             .raw()
