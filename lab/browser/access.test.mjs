@@ -5,7 +5,7 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
 import { LOOKS, SIZES, clean } from "./axe.mjs";
-import { ask, choose, get, open, picture, web } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture, web } from "./house.mjs";
 
 const WEIGHT_BYTES_MAX = 150_000;
 
@@ -84,11 +84,11 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
       await page.keyboard.press(key);
       if (await page.evaluate((selector) => document.activeElement.matches(selector), what)) return;
     }
-    assert.fail(`${what} is not come to; the focus is at ${await focused()}`);
+    assert.fail(`${what} is not reached; the focus is at ${await focused()}`);
   };
   await tabTo(".skip");
   await page.keyboard.press("Enter");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.id), "main"));
   await tabTo("#question");
   await page.keyboard.type("How heavy is a relay baton, by keyboard?");
   await tabTo(".picker select");
@@ -105,7 +105,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
   assert.equal(isVisible, "2.5px", "where the focus is can be seen");
   await page.keyboard.press("Enter");
   await page.locator(".drawer").waitFor();
-  assert.ok(await page.evaluate(() => document.activeElement.closest(".drawer") !== null), "the focus is in what was opened");
+  await eventually(async () => assert.ok(await page.evaluate(() => document.activeElement.closest(".drawer") !== null), "the focus is in what was opened"));
   await page.keyboard.press("Escape");
   await page.locator(".drawer").waitFor({ state: "detached" });
   await page.waitForFunction(() => document.activeElement.matches(".node"));
@@ -123,7 +123,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
 
 test("what changes is said aloud", async () => {
   const page = await house.page();
-  assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0);
+  await eventually(async () => assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0));
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Aloud, please.");
   await page.locator('.answer [role="status"], .actions').first().waitFor();
@@ -141,7 +141,7 @@ test("at the width of a phone nothing is cut off", async () => {
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide[0] <= wide[1], `${wide[0]} > ${wide[1]}`);
   await picture(page, "15-phone");
-  assert.equal(await page.locator(".sidebar").isVisible(), false);
+  await eventually(async () => assert.equal(await page.locator(".sidebar").isVisible(), false));
   await page.getByRole("button", { name: "Past conversations" }).click();
   await page.locator(".sidebar.is-open .thread").first().click();
   await page.waitForFunction(() => !document.querySelector(".sidebar.is-open"));

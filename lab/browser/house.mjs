@@ -133,6 +133,19 @@ export async function events(house, run) {
 
 export const get = async (house, where) => (await fetch(house.url + where)).json();
 
+/// Tries a check until it holds: the page shows a change a moment after it happened, and how long that takes depends on the machine.
+export async function eventually(check, ms = WAIT_MS / 2) {
+  const until = Date.now() + ms;
+  for (;;) {
+    try {
+      return await check();
+    } catch (wrong) {
+      if (wrong.code !== "ERR_ASSERTION" || Date.now() > until) throw wrong;
+      await pause(50);
+    }
+  }
+}
+
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function isReady(url) {

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { patchOf } from "../../web/js/model/merge_patch.js";
 import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
-import { ask, choose, get, open, picture, post } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture, post } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -28,7 +28,7 @@ test("the state, the costs and the journal of a run are in the drawer, and a nod
   await drawer.getByRole("button", { name: "Cost by node" }).click();
   const row = drawer.getByRole("row", { name: /^plan/ });
   await row.waitFor();
-  assert.match(await row.textContent(), /^plan1/);
+  await eventually(async () => assert.match(await row.textContent(), /^plan1/));
   await drawer.getByRole("button", { name: "Journal" }).click();
   await drawer.getByText("0 started").click();
   await drawer.locator(".journal pre", { hasText: "To be inspected" }).first().waitFor();

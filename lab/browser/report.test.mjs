@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
-import { ask, choose, events, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -18,7 +18,7 @@ test("an outline is changed by a person, and the report is a document with conte
   const asking = page.locator(".asking", { hasText: "Is this plan right?" });
   await asking.waitFor();
   await asking.getByText(/^Estimate for 3 sections: up to .* about \$/).waitFor();
-  assert.equal(await page.locator(".plan-step").count(), 3);
+  await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 3));
   await page.getByRole("button", { name: "Move step 3 up" }).click();
   await page.getByLabel(/^Step 3: History/).uncheck();
   await page.getByRole("button", { name: "Add a section" }).click();
@@ -32,9 +32,9 @@ test("an outline is changed by a person, and the report is a document with conte
   assert.equal(sections.length, 3, "each section is a child run");
   assert.deepEqual(researched(await events(house, run.run)), ["How long and heavy is a relay baton?", "How is a relay baton handed over?", "Where was the first relay race?"]);
   const contents = page.getByRole("navigation", { name: "Contents" });
-  assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]);
+  await eventually(async () => assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]));
   await contents.getByRole("button", { name: "First race" }).click();
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race"));
   await picture(page, "report-document");
   for (const [ending, type] of [["md", "text/markdown"], ["html", "text/html"], ["docx", "openxmlformats"], ["pdf", "application/pdf"]]) {
     const response = await fetch(`${house.url}/api/runs/${run.run}/answer.${ending}`);
@@ -53,7 +53,7 @@ test("an outline is revised by the planner for a reason, and declined with one",
   await page.getByLabel(/^What should change/).fill("Leave out the history");
   await page.getByRole("button", { name: "Revise the plan" }).click();
   await page.getByText(/^Estimate for 2 sections/).waitFor();
-  assert.equal(await page.locator(".plan-step").count(), 2);
+  await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 2));
   await page.getByLabel(/^What should change/).fill("not now");
   await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "nothing was researched: not now." }).waitFor();
