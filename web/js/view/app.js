@@ -42,6 +42,8 @@ export function App() {
   }, [here.room, here.thread]);
   useTitle(here);
   useEscape(isOpen, () => setOpen(false));
+  // Here and not in the drawer, whose code may still be loading.
+  useEscape(isAside, closeDrawer);
   const skip = (event) => {
     event.preventDefault();
     main.current.focus();

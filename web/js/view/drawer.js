@@ -2,7 +2,6 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
-import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
 import { DocumentText } from "./document_text.js";
 import { Icon } from "./icons.js";
@@ -20,7 +19,6 @@ export function Drawer() {
   useLayoutEffect(() => {
     if (isOpen) box.current.focus();
   }, [isOpen, content]);
-  useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
   const [name, view] = KINDS[content.kind] ?? KINDS.task;
   const title = name();

@@ -31,10 +31,10 @@ export function Inspect({ run }) {
       ${trouble && view !== "journal" && html`<p class="wrong" role="alert">${trouble.message}</p>`}
       ${!steps && !trouble && html`<p role="status">${t("Loading the steps …")}</p>`}
       ${steps?.is_cut && html`<p class="remark">${t("The states of this run are too large together; later steps are left out.")}</p>`}
-      ${steps && view === "state" && html`<${States} key=${again} run=${run} steps=${steps.steps} />`}
+      ${steps && view === "state" && html`<${States} key=${`${run} ${again}`} run=${run} steps=${steps.steps} />`}
       ${view === "prompts" && html`<${Prompts} run=${run} />`}
       ${steps && view === "nodes" && html`<${Nodes} nodes=${steps.nodes} />`}
-      ${view === "journal" && html`<${Journal} key=${again} run=${run} />`}
+      ${view === "journal" && html`<${Journal} key=${`${run} ${again}`} run=${run} />`}
     </div>
   `;
 }
