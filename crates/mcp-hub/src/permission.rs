@@ -35,7 +35,7 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     let why = match is_trusted {
         true => "It may change something, and what it is given may come from a tool, an agent or a page and not from you.".to_owned(),
         false if tool.is_some_and(says_read_only) => {
-            format!("It says that it only reads, but the server {} is not trusted, so that does not count.", shown_name(server_name))
+            format!("It is declared read-only, but the server {} is not trusted, so the declaration does not count.", shown_name(server_name))
         }
         false => format!("It may change something: the server {} is not trusted.", shown_name(server_name)),
     };
@@ -119,7 +119,7 @@ mod tests {
                 assert_eq!(why(true, tool, is_tainted).is_some(), is_tainted, "{tool} of a trusted server");
             }
         }
-        assert!(why(false, "read", false).unwrap().why.contains("says that it only reads"));
+        assert!(why(false, "read", false).unwrap().why.contains("is declared read-only"));
     }
 
     #[tokio::test]

@@ -172,6 +172,7 @@ impl Backend for ServiceBackend {
             has_docs: self.library.has_any(user) && wish.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
             settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
+            breakpoints: wish.breakpoints.clone(),
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),
@@ -278,6 +279,11 @@ impl Backend for ServiceBackend {
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
         let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
         blocking(move || library.read(&user, &name)).await
+    }
+
+    async fn document_text(&self, user: &UserId, name: &str, from: u32) -> Result<api::DocumentText> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.text(&user, &name, from)).await
     }
 
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {

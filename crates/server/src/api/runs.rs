@@ -289,7 +289,14 @@ pub(super) async fn fork(
     {
         branches::add(&**api.0.engine.store(), &place, &new, row.run.as_str()).await?;
     }
-    let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
+    let fork = engine::Fork {
+        at_step: fork.at_step,
+        patch: fork.patch,
+        replies: fork.replies,
+        thread: Some(thread.clone()),
+        breakpoints: fork.breakpoints,
+        run: Some(new),
+    };
     let new = api.0.engine.fork(&row.run, fork).await?;
     hold(&api.0.engine, &new, place);
     tracing::info!(run = %new, from = %row.run, user = %who.user, "a run was branched");
