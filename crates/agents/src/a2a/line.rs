@@ -1,5 +1,8 @@
 //! Operations over either binding: JSON-RPC, or HTTP+JSON.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use effects::Progress;
 use futures::StreamExt as _;
 use graph::{Failure, FailureKind};
@@ -14,6 +17,8 @@ use crate::exchange::Exchange;
 
 /// Bytes of one stream; a longer one is given up and the task is read instead.
 const STREAM_BYTES_MAX: usize = 64 << 20;
+/// Calls whose tasks are remembered.
+const TASKS_MAX: usize = 4_096;
 const WORDS_CHARS_MAX: usize = 400;
 
 #[derive(Clone, Copy)]
@@ -24,6 +29,7 @@ pub(super) enum Op<'a> {
     /// Of a context.
     List(&'a str),
     Subscribe(&'a str),
+    Cancel(&'a str),
 }
 
 /// Why an operation has no result.
@@ -113,6 +119,29 @@ impl Heard {
 pub(super) struct Line<'a> {
     pub(super) exchange: Exchange<'a>,
     pub(super) place: Place,
+    /// The effect's key.
+    pub(super) key: String,
+    pub(super) tasks: &'a Tasks,
+}
+
+/// The tasks of calls in flight, by the effect's key, for agents that do not list their tasks.
+#[derive(Default)]
+pub(super) struct Tasks(Mutex<HashMap<String, String>>);
+
+impl Tasks {
+    fn note(&self, key: &str, task: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= TASKS_MAX {
+            all.clear();
+        }
+        if all.get(key).is_none_or(|known| known != task) {
+            all.insert(key.to_owned(), task.to_owned());
+        }
+    }
+
+    pub(super) fn take(&self, key: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+    }
 }
 
 impl Line<'_> {
@@ -126,6 +155,7 @@ impl Line<'_> {
                 Op::Get(task) => ("GetTask", json!({ "id": task })),
                 Op::List(context) => ("ListTasks", json!({ "contextId": context, "pageSize": 10 })),
                 Op::Subscribe(task) => ("SubscribeToTask", json!({ "id": task })),
+                Op::Cancel(task) => ("CancelTask", json!({ "id": task })),
             };
             if !tenant.is_empty() {
                 params["tenant"] = json!(tenant);
@@ -139,6 +169,7 @@ impl Line<'_> {
             Op::Get(task) => exchange.client()?.get(format!("{base}/tasks/{}", plain(task))),
             Op::List(context) => exchange.client()?.get(format!("{base}/tasks?contextId={}&pageSize=10", plain(context))),
             Op::Subscribe(task) => exchange.client()?.get(format!("{base}/tasks/{}:subscribe", plain(task))),
+            Op::Cancel(task) => exchange.post(format!("{base}/tasks/{}:cancel", plain(task)), &json!({}))?,
         })
     }
 
@@ -203,6 +234,9 @@ impl Line<'_> {
                 Ok(told) => {
                     if let Ok(told) = serde_json::from_value(told) {
                         heard.hear(told, progress);
+                    }
+                    if let Some(task) = &heard.task {
+                        self.tasks.note(&self.key, task);
                     }
                     // Not every agent closes the stream then.
                     if heard.is_resting {
