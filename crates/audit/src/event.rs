@@ -28,6 +28,9 @@ pub enum What {
     /// A tool or a server was switched on.
     ToolEnabled,
     ToolDisabled,
+    /// Somebody began to sign in at a remote tool server, or did; `detail` says which.
+    ServerSignIn,
+    ServerSignOut,
     ThreadDeleted,
     /// A link was made through which anybody can read a conversation.
     ThreadShared,
@@ -59,6 +62,8 @@ impl What {
             What::ServersImported => "servers_imported",
             What::ToolEnabled => "tool_enabled",
             What::ToolDisabled => "tool_disabled",
+            What::ServerSignIn => "server_sign_in",
+            What::ServerSignOut => "server_sign_out",
             What::ThreadDeleted => "thread_deleted",
             What::ThreadShared => "thread_shared",
             What::ThreadUnshared => "thread_unshared",

@@ -1,6 +1,6 @@
 // A real provider (`oidc-provider` of npm) on loopback, whose answers can be changed on their way: what a hostile or broken provider would send.
 //
-//   const provider = await openProvider(`${url}/oidc/callback`)
+//   const provider = await openProvider(`${url}/oidc/callback`, { …more of its configuration })
 //   provider.issuer · provider.config({ …settings })   what `[server.oidc]` says about it
 //   provider.people.ada = { groups: ["staff"] }        who there is, by login, which is the subject too
 //   provider.tamper = (claims) => claims               changes the next ID tokens, which are signed with the provider's own key
@@ -24,7 +24,7 @@ export function newKey() {
   return { ...privateKey.export({ format: "jwk" }), kid: `key-${++keys}`, alg: "RS256", use: "sig" };
 }
 
-export async function openProvider(redirect) {
+export async function openProvider(redirect, more = {}) {
   const state = { people: {}, tamper: null, signWith: null, key: newKey(), tokens: 0 };
   const server = http.createServer();
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
@@ -33,6 +33,7 @@ export async function openProvider(redirect) {
 
   const make = () => {
     const provider = new Provider(issuer, {
+      ...more,
       clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [redirect], post_logout_redirect_uris: [`${origin}/`], response_types: ["code"], grant_types: ["authorization_code"] }],
       jwks: { keys: [state.key] },
       cookies: { keys: ["only for tests"] },
@@ -70,6 +71,9 @@ export async function openProvider(redirect) {
     handle()(request, response);
   });
 
+  /// A token with any claims, signed with the provider's key unless another is named.
+  const sign = async (claims, key = state.key) => new jose.SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: key.kid, typ: "at+jwt" }).sign(await jose.importJWK(key, "RS256"));
+
   async function changed(body) {
     const answer = JSON.parse(body.toString());
     state.tokens += 1;
@@ -82,6 +86,7 @@ export async function openProvider(redirect) {
 
   return Object.assign(state, {
     issuer,
+    sign,
     rotate() {
       state.key = newKey();
       handler = null;
