@@ -31,6 +31,9 @@ pub enum What {
     /// Somebody began to sign in at a remote tool server, or did; `detail` says which.
     ServerSignIn,
     ServerSignOut,
+    /// A key of a model or a tool was stored; `detail` has its name.
+    KeyStored,
+    KeyRemoved,
     ThreadDeleted,
     /// A link was made through which anybody can read a conversation.
     ThreadShared,
@@ -64,6 +67,8 @@ impl What {
             What::ToolDisabled => "tool_disabled",
             What::ServerSignIn => "server_sign_in",
             What::ServerSignOut => "server_sign_out",
+            What::KeyStored => "key_stored",
+            What::KeyRemoved => "key_removed",
             What::ThreadDeleted => "thread_deleted",
             What::ThreadShared => "thread_shared",
             What::ThreadUnshared => "thread_unshared",

@@ -74,7 +74,7 @@ pub(super) fn verify_access(
 /// The claims of a token of this issuer with a good signature, which is valid now and names a subject.
 fn genuine(token: &str, keys: &[Key], issuer: &str, clock_skew_s: i64, now_s: i64) -> Result<Claims, TokenError> {
     let claims: Claims = serde_json::from_slice(&signed(token, keys)?)
-        .map_err(|_| TokenError::Refused("its form is wrong: its claims are no JSON object".to_owned()))?;
+        .map_err(|_| TokenError::Refused("its form is wrong: its claims are not a JSON object".to_owned()))?;
     let refused = |why: &str| Err(TokenError::Refused(why.to_owned()));
     if claims.get("iss").and_then(Value::as_str) != Some(issuer) {
         return refused("it is of another issuer");
