@@ -28,6 +28,9 @@ pub enum What {
     /// A tool or a server was switched on.
     ToolEnabled,
     ToolDisabled,
+    /// A key of a model or a tool was stored; `detail` has its name.
+    KeyStored,
+    KeyRemoved,
     ThreadDeleted,
     /// A link was made through which anybody can read a conversation.
     ThreadShared,
@@ -59,6 +62,8 @@ impl What {
             What::ServersImported => "servers_imported",
             What::ToolEnabled => "tool_enabled",
             What::ToolDisabled => "tool_disabled",
+            What::KeyStored => "key_stored",
+            What::KeyRemoved => "key_removed",
             What::ThreadDeleted => "thread_deleted",
             What::ThreadShared => "thread_shared",
             What::ThreadUnshared => "thread_unshared",

@@ -67,7 +67,7 @@ mod node;
 mod reply;
 mod run;
 
-pub use addresses::Addresses;
+pub use addresses::{Addresses, is_mailbox};
 pub use ask::{Ask, AskError, Backoff, Hole, Need, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};

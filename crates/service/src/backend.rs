@@ -23,7 +23,6 @@ use crate::excerpt;
 use crate::export;
 use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::keys;
 use crate::library::Library;
 use crate::model_options::{self, Look};
 use crate::model_test;
@@ -223,10 +222,10 @@ impl Backend for ServiceBackend {
     async fn keys(&self) -> Result<Vec<api::StoredKey>> {
         let Some(config) = &self.config else { return Ok(Vec::new()) };
         let mut names: Vec<String> = config.table().endpoints.values().filter_map(variable_of).collect();
-        names.extend(keys::names());
+        names.extend(config.keys.names());
         names.sort();
         names.dedup();
-        let state = |name: &str| match (config::from_environment(name), keys::stored(name)) {
+        let state = |name: &str| match (config::env(name), config.keys.stored(name)) {
             (Some(_), _) => api::KeyState::Environment,
             (None, Some(_)) => api::KeyState::Stored,
             (None, None) => api::KeyState::Missing,
@@ -235,7 +234,8 @@ impl Backend for ServiceBackend {
     }
 
     async fn set_key(&self, name: &str, value: Option<&str>) -> Result<()> {
-        match keys::set(name, value) {
+        let Some(config) = &self.config else { return Err(Problem::invalid("no key can be stored here: a script replaces models and tools")) };
+        match config.keys.set(name, value) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Problem::not_found("stored key")),
             Err(error) => Err(Problem::internal(&format!("the key {name} could not be stored: {error}"))),
