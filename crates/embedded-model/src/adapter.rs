@@ -81,7 +81,7 @@ impl Adapter {
 
 fn hash_of(path: &Path) -> std::io::Result<String> {
     let mut hash = Sha256::new();
-    pour(&mut File::open(path)?, |bytes| {
+    copy_pieces(&mut File::open(path)?, |bytes| {
         hash.update(bytes);
         Ok(())
     })?;

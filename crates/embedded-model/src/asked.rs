@@ -27,7 +27,7 @@ impl Model for Embedded {
                 GeneratedOutput::Text(text) => model::ModelOutput::Text(text),
                 GeneratedOutput::Json(value) => model::ModelOutput::Json(value),
             },
-            // It costs electricity, which nobody bills by the token.
+            // The embedded model has no price per token.
             usage: Usage { tokens_in: prompt as u64, tokens_out: answer as u64, ..Usage::default() },
             model: None,
             finish: match finish {

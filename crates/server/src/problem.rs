@@ -1,6 +1,6 @@
 //! What went wrong, as HTTP says it: a status, a kind for programs, and words for people that say what to do.
 //!
-//! What happened inside goes to the log; whoever asked is told no more than helps them.
+//! Internal details go to the log; the client receives only what helps it.
 
 use axum::Json;
 pub use axum::http::StatusCode;

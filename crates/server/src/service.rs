@@ -17,7 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use tokio::sync::Mutex;
-use wire::api::Well;
+use wire::api::HealthStatus;
 
 use crate::a2a;
 use crate::api::Api;
@@ -132,7 +132,7 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
     response.map(|body| Body::new(GuardedBody::new(body, place)))
 }
 
-/// Tools are everybody's: one user looks, whoever runs the server switches and calls.
+/// Tools are shared: every user can list them, and only operators enable and call them.
 async fn operators_change(Extension(who): Extension<Identity>, request: Request<Body>, next: Next) -> Response {
     match who.is_operator || request.method() == Method::GET {
         true => next.run(request).await,
@@ -140,7 +140,7 @@ async fn operators_change(Extension(who): Extension<Identity>, request: Request<
     }
 }
 
-/// Browsers are told to be strict, and what others refuse in plain text is said as everything else is.
+/// Sets security headers for browsers, and turns plain-text errors of other layers into this API's form.
 async fn strictly(request: Request<Body>, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/api");
     let is_head = request.method() == Method::HEAD;

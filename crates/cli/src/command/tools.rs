@@ -3,7 +3,7 @@ mod permissions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use audit::What;
+use audit::EventKind;
 use effects::Progress;
 use graph::{Failure, FailureKind};
 use mcp_hub::{CallOptions, REGISTRY, ServerStatus, ToolInfo, Tools as Hub, import};
@@ -102,7 +102,7 @@ impl Tools {
             }
             let registry = self.servers().registry(&config).await?;
             let hub = self.servers().hub(globals, &config, None, registry.as_ref())?;
-            hub.meet_registry().await;
+            hub.list_registry_tools().await;
             self.record(globals)?;
             let done = self.work(&hub).await;
             // A command line from an imported list is shown when its server is enabled.
@@ -122,10 +122,10 @@ impl Tools {
         match self {
             Tools::Call { name, arguments, .. } => {
                 let arguments = Value::from(arguments.as_str());
-                audited::record(globals, What::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
+                audited::record(globals, EventKind::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
             }
-            Tools::Enable { name, .. } => audited::record(globals, What::ToolEnabled, |event| event.tool(name.as_str())),
-            Tools::Disable { name, .. } => audited::record(globals, What::ToolDisabled, |event| event.tool(name.as_str())),
+            Tools::Enable { name, .. } => audited::record(globals, EventKind::ToolEnabled, |event| event.tool(name.as_str())),
+            Tools::Disable { name, .. } => audited::record(globals, EventKind::ToolDisabled, |event| event.tool(name.as_str())),
             Tools::List { .. } | Tools::Show { .. } | Tools::Search { .. } | Tools::Permissions(_) => Ok(()),
         }
     }
@@ -145,13 +145,13 @@ impl Tools {
                 for tool in hub.list().await {
                     line(&mut out, &tool, None, *json)?;
                 }
-                complain(hub);
+                warn_if_incomplete(hub);
             }
             Tools::Search { query, size, json, .. } => {
                 for (tool, score) in hub.search(query, *size).await {
                     line(&mut out, &tool, Some(score), *json)?;
                 }
-                complain(hub);
+                warn_if_incomplete(hub);
             }
             Tools::Show { name, json, .. } => {
                 let tool = hub.describe(name).await.map_err(trouble)?;
@@ -199,7 +199,7 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
 }
 
 /// Warns if the list is incomplete.
-fn complain(hub: &Hub) {
+fn warn_if_incomplete(hub: &Hub) {
     for health in hub.health() {
         // The hub has already reported the registry.
         if let (true, ServerStatus::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.status) {
@@ -209,7 +209,7 @@ fn complain(hub: &Hub) {
     }
 }
 
-fn trouble(failure: Failure) -> ServiceError {
+fn service_error(failure: Failure) -> ServiceError {
     match failure.kind {
         FailureKind::Refused | FailureKind::Invalid => ServiceError::Usage(failure.message),
         _ => ServiceError::Failed(failure.message),

@@ -61,7 +61,7 @@ struct Measured {
     drafts: usize,
     rejected_faulty_pct: f64,
     passed_sound_pct: f64,
-    by_fault: BTreeMap<String, OfFault>,
+    by_fault: BTreeMap<String, FaultCounts>,
     /// Drafts that the rules left to the model, and its own judgement of those.
     asked: usize,
     model_rejected_faulty: usize,
@@ -72,7 +72,7 @@ struct Measured {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct OfFault {
+struct FaultCounts {
     drafts: usize,
     rejected: usize,
     rejected_pct: f64,

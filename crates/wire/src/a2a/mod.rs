@@ -124,7 +124,7 @@ pub struct Message {
 
 /// What the parts of a message say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct MessageContent {
     /// All texts, with data as JSON among them.
     pub text: String,
     /// The one part with data, if there is nothing else.
@@ -136,7 +136,7 @@ pub struct Said {
 pub struct UnreadPart(pub String);
 
 impl Message {
-    pub fn said(&self) -> Result<Said, UnreadPart> {
+    pub fn said(&self) -> Result<MessageContent, UnreadPart> {
         let mut texts = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
             match part {
@@ -158,7 +158,7 @@ impl Message {
             [Part { data: Some(data), text: None, .. }] => Some(data.clone()),
             _ => None,
         };
-        Ok(Said { text: texts.join("\n"), data })
+        Ok(MessageContent { text: texts.join("\n"), data })
     }
 }
 
@@ -249,7 +249,7 @@ pub struct Authentication {
     pub credentials: String,
 }
 
-/// Where to send what becomes of a task.
+/// Where to send changes of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
