@@ -4,30 +4,16 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
-import { ask, choose, get, open, picture, require, web } from "./house.mjs";
+import { LOOKS, SIZES, clean } from "./axe.mjs";
+import { ask, choose, eventually, get, open, picture, web } from "./house.mjs";
 
 const WEIGHT_BYTES_MAX = 150_000;
-const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 let house;
 before(async () => (house = await open()));
 after(() => house.close());
 
-/// No finding of any impact.
-async function clean(page, where) {
-  // A bundle that is put in by the debugger is not held to the page's policy.
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  assert.deepEqual(violations.map((one) => `${where}: ${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary?.slice(0, 200)}`).join(" | ")}`), []);
-}
-
-const SIZES = {
-  desktop: { viewport: { width: 1440, height: 900 } },
-  tablet: { viewport: { width: 820, height: 1100 }, hasTouch: true },
-  phone: { viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true },
-};
-
-for (const [colorScheme, size] of [["light", "desktop"], ["dark", "desktop"], ["light", "tablet"], ["dark", "phone"]]) {
+for (const [colorScheme, size] of LOOKS) {
   test(`axe finds nothing, ${colorScheme}, ${size}`, async () => {
     const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
     await page.locator(".first-card").first().waitFor();
@@ -98,11 +84,11 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
       await page.keyboard.press(key);
       if (await page.evaluate((selector) => document.activeElement.matches(selector), what)) return;
     }
-    assert.fail(`${what} is not come to; the focus is at ${await focused()}`);
+    assert.fail(`${what} is not reached; the focus is at ${await focused()}`);
   };
   await tabTo(".skip");
   await page.keyboard.press("Enter");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.id), "main"));
   await tabTo("#question");
   await page.keyboard.type("How heavy is a relay baton, by keyboard?");
   await tabTo(".picker select");
@@ -119,7 +105,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
   assert.equal(isVisible, "2.5px", "where the focus is can be seen");
   await page.keyboard.press("Enter");
   await page.locator(".drawer").waitFor();
-  assert.ok(await page.evaluate(() => document.activeElement.closest(".drawer") !== null), "the focus is in what was opened");
+  await eventually(async () => assert.ok(await page.evaluate(() => document.activeElement.closest(".drawer") !== null), "the focus is in what was opened"));
   await page.keyboard.press("Escape");
   await page.locator(".drawer").waitFor({ state: "detached" });
   await page.waitForFunction(() => document.activeElement.matches(".node"));
@@ -137,7 +123,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
 
 test("what changes is said aloud", async () => {
   const page = await house.page();
-  assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0);
+  await eventually(async () => assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0));
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Aloud, please.");
   await page.locator('.answer [role="status"], .actions').first().waitFor();
@@ -155,7 +141,7 @@ test("at the width of a phone nothing is cut off", async () => {
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide[0] <= wide[1], `${wide[0]} > ${wide[1]}`);
   await picture(page, "15-phone");
-  assert.equal(await page.locator(".sidebar").isVisible(), false);
+  await eventually(async () => assert.equal(await page.locator(".sidebar").isVisible(), false));
   await page.getByRole("button", { name: "Past conversations" }).click();
   await page.locator(".sidebar.is-open .thread").first().click();
   await page.waitForFunction(() => !document.querySelector(".sidebar.is-open"));

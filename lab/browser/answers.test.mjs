@@ -4,17 +4,12 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { ask, choose, events, get, open, picture, require } from "./house.mjs";
+import { clean } from "./axe.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
 after(() => house.close());
-
-async function axe(page, what) {
-  await page.evaluate(fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8"));
-  const { violations } = await page.evaluate(() => window.axe.run());
-  assert.deepEqual(violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).join(", ")}`), [], what);
-}
 
 test("code is coloured and copied", async () => {
   const page = await house.page({ permissions: ["clipboard-read", "clipboard-write"] });
@@ -23,12 +18,12 @@ test("code is coloured and copied", async () => {
   await page.locator(".sources").waitFor();
   const block = page.locator(".code-block");
   await block.locator(".code-keyword", { hasText: "def" }).waitFor();
-  assert.equal(await block.locator(".code-comment").textContent(), "# The rule: at least 50 | grams. See [1].");
+  await eventually(async () => assert.equal(await block.locator(".code-comment").textContent(), "# The rule: at least 50 | grams. See [1]."));
   await block.getByRole("button", { name: "Copy the code" }).click();
   await block.getByText("Copied").waitFor();
   const copied = await page.evaluate(() => navigator.clipboard.readText());
   assert.match(copied, /^def weight\(grams: int\) -> bool:\n[\s\S]*return grams >= 50$/);
-  await axe(page, "an answer with code");
+  await clean(page, "an answer with code");
   await picture(page, "35-code");
 });
 
@@ -40,15 +35,15 @@ test("formulas are drawn, prices are not, and nothing is fetched from elsewhere"
   await ask(page, "Show me formulas.");
   await page.locator(".turn .actions").waitFor();
   await page.locator("math").first().waitFor();
-  assert.equal(await page.locator("math").count(), 2);
-  assert.equal(await page.locator('math[display="block"]').count(), 1);
-  assert.equal(await page.locator("math").first().evaluate((math) => math.namespaceURI), "http://www.w3.org/1998/Math/MathML");
-  assert.ok((await page.locator("math mfrac").count()) >= 2);
-  assert.match(await page.locator(".prose").textContent(), /costs \$5 or \$6/);
-  assert.equal(await page.locator(".math-source").textContent(), "\\mystery{x}");
-  assert.equal(await page.locator(".prose img").count(), 0, "pictures of a model are no part of a checked answer");
+  await eventually(async () => assert.equal(await page.locator("math").count(), 2));
+  await eventually(async () => assert.equal(await page.locator('math[display="block"]').count(), 1));
+  await eventually(async () => assert.equal(await page.locator("math").first().evaluate((math) => math.namespaceURI), "http://www.w3.org/1998/Math/MathML"));
+  await eventually(async () => assert.ok((await page.locator("math mfrac").count()) >= 2));
+  await eventually(async () => assert.match(await page.locator(".prose").textContent(), /costs \$5 or \$6/));
+  await eventually(async () => assert.equal(await page.locator(".math-source").textContent(), "\\mystery{x}"));
+  await eventually(async () => assert.equal(await page.locator(".prose img").count(), 0, "pictures of a model are no part of a checked answer"));
   assert.deepEqual([...new Set(asked)], [new URL(house.url).host]);
-  await axe(page, "an answer with formulas");
+  await clean(page, "an answer with formulas");
   await picture(page, "36-formulas");
 });
 
@@ -64,7 +59,7 @@ test("a picture that the run wrote is shown, with the headers of any file", asyn
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? With a plot.");
   await page.waitForFunction(() => [...document.querySelectorAll("img.picture")].filter((image) => image.naturalWidth === 1).length === 2);
-  assert.match(await page.locator(".picture-link").textContent(), /a tracker.*tracker\.example/);
+  await eventually(async () => assert.match(await page.locator(".picture-link").textContent(), /a tracker.*tracker\.example/));
 });
 
 test("a citation shows a card on hover and on focus", async () => {
@@ -75,7 +70,7 @@ test("a citation shows a card on hover and on focus", async () => {
   await page.locator(".cite").first().hover();
   const card = page.locator(".hover-card");
   await card.waitFor();
-  assert.match(await card.textContent(), /50 grams|28 to 30/);
+  await eventually(async () => assert.match(await card.textContent(), /50 grams|28 to 30/));
   const box = await card.boundingBox();
   assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= 1440, JSON.stringify(box));
   await picture(page, "37-card");
@@ -83,8 +78,8 @@ test("a citation shows a card on hover and on focus", async () => {
   await card.waitFor({ state: "detached" });
   await page.locator(".cite").first().focus();
   await card.waitFor();
-  await axe(page, "a card");
-  assert.match(await page.locator(".source-about").first().textContent(), /document/);
+  await clean(page, "a card");
+  await eventually(async () => assert.match(await page.locator(".source-about").first().textContent(), /document/));
 });
 
 test("a run that failed shows what it had found", async () => {
@@ -94,8 +89,8 @@ test("a run that failed shows what it had found", async () => {
   await page.locator(".ended-bad").waitFor();
   const found = page.locator(".found-before");
   await found.waitFor();
-  assert.match(await found.textContent(), /50 grams/);
-  await axe(page, "a failed run");
+  await eventually(async () => assert.match(await found.textContent(), /50 grams/));
+  await clean(page, "a failed run");
   await picture(page, "38-found");
 });
 
@@ -110,13 +105,13 @@ test("files are attached to a question, and a conversation uses only the sources
   await page.getByLabel("All documents").uncheck();
   await page.getByRole("checkbox", { name: /lyon\.txt/ }).check();
   await picture(page, "39-sources");
-  await axe(page, "the choice of sources");
+  await clean(page, "the choice of sources");
   await page.getByRole("button", { name: "Options" }).click();
   await page.locator(".options-set", { hasText: "sources: lyon.txt" }).waitFor();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton?");
   await page.locator(".turn .actions").waitFor();
-  assert.match(await page.locator(".question").textContent(), /Attached document: lyon\.txt/);
+  await eventually(async () => assert.match(await page.locator(".question").textContent(), /Attached document: lyon\.txt/));
   const { runs } = await get(house, `/api/threads/${new URL(page.url()).hash.split("/")[2]}`);
   const replies = (await events(house, runs[0].run)).filter((one) => one.event === "replied").flatMap((one) => one.reply.result.Ok?.spans ?? []);
   assert.ok(replies.length > 0, "passages were found");
@@ -124,7 +119,7 @@ test("files are attached to a question, and a conversation uses only the sources
   await page.locator(".options-set", { hasText: "sources: lyon.txt" }).waitFor();
   await page.locator(".sidebar-new").click();
   await page.locator(".first-card").first().waitFor();
-  assert.equal(await page.locator(".options-set", { hasText: "sources" }).count(), 0, "another conversation uses everything");
+  await eventually(async () => assert.equal(await page.locator(".options-set", { hasText: "sources" }).count(), 0, "another conversation uses everything"));
 });
 
 test("the last answer suggests questions, and a click puts one into the form", async () => {
@@ -134,11 +129,11 @@ test("the last answer suggests questions, and a click puts one into the form", a
   await page.locator(".sources").waitFor();
   const all = page.locator(".follow-up");
   await all.first().waitFor();
-  assert.match(await all.first().textContent(), /^Is there a source for this: It was invented by 7 Greeks in 1650\.$/);
-  assert.match(await all.nth(1).textContent(), /^What else does “Measures” say about this\?$/);
+  await eventually(async () => assert.match(await all.first().textContent(), /^Is there a source for this: It was invented by 7 Greeks in 1650\.$/));
+  await eventually(async () => assert.match(await all.nth(1).textContent(), /^What else does “Measures” say about this\?$/));
   await all.nth(1).click();
-  assert.equal(await page.locator("#question").inputValue(), "What else does “Measures” say about this?");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "question");
-  await axe(page, "suggested questions");
+  await eventually(async () => assert.equal(await page.locator("#question").inputValue(), "What else does “Measures” say about this?"));
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.id), "question"));
+  await clean(page, "suggested questions");
   await picture(page, "45-follow-ups");
 });

@@ -1,7 +1,7 @@
 // Asking, and what may happen in between: words that come one after another, a stop, a server that dies.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, events, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -23,20 +23,20 @@ test("c9_an answer streams, then is checked, under the badge of the flow that ga
   await page.locator(".question", { hasText: "How heavy" }).waitFor();
   await streaming(page);
   await picture(page, "2-streaming");
-  assert.equal(await page.locator(".sources").count(), 0, "nothing is cited before it is checked");
+  await eventually(async () => assert.equal(await page.locator(".sources").count(), 0, "nothing is cited before it is checked"));
   await page.locator(".sources").waitFor();
-  assert.equal(await page.locator(".draft").count(), 0);
-  assert.match(await page.locator(".answer .badge").textContent(), /Search/);
-  assert.equal(await page.locator(".answer .badge svg").count(), 1);
-  assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/);
+  await eventually(async () => assert.equal(await page.locator(".draft").count(), 0));
+  await eventually(async () => assert.match(await page.locator(".answer .badge").textContent(), /Search/));
+  await eventually(async () => assert.equal(await page.locator(".answer .badge svg").count(), 1));
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/));
   await page.locator(".thread.is-current .thread-preview", { hasText: "centimetres long" }).waitFor();
   await page.locator(".work-toggle").click();
   await page.locator(".graph .node-done").first().waitFor();
   await picture(page, "3-answer");
-  assert.ok((await page.locator(".bar-row").count()) >= 4, "a bar for every effect");
+  await eventually(async () => assert.ok((await page.locator(".bar-row").count()) >= 4, "a bar for every effect"));
   await page.reload();
   await page.locator(".sources").waitFor();
-  assert.match(await page.locator(".answer .badge").textContent(), /Search/, "the badge is there tomorrow too");
+  await eventually(async () => assert.match(await page.locator(".answer .badge").textContent(), /Search/, "the badge is there tomorrow too"));
 });
 
 test("c9_intents have badges of their own", async () => {
@@ -48,7 +48,7 @@ test("c9_intents have badges of their own", async () => {
     await page.locator(".turn").last().locator(".badge", { hasText: badge }).waitFor();
     await page.locator(".turn").last().locator(".actions").waitFor();
   }
-  assert.equal(await page.locator(".turn").count(), 3);
+  await eventually(async () => assert.equal(await page.locator(".turn").count(), 3));
 });
 
 test("x3_a run is stopped and resumed", async () => {
@@ -60,12 +60,12 @@ test("x3_a run is stopped and resumed", async () => {
   await page.locator(".ended", { hasText: "Stopped" }).waitFor();
   await page.getByRole("button", { name: "Resume" }).click();
   await page.locator(".sources").waitFor();
-  assert.equal(await page.locator(".turn").count(), 2, "what was stopped stays as it was");
+  await eventually(async () => assert.equal(await page.locator(".turn").count(), 2, "what was stopped stays as it was"));
   const { runs } = await get(house, "/api/runs?limit=10");
   const [after] = runs.filter((run) => run.title.includes("To be stopped") && run.status === "done");
   const searches = (await events(house, after.run)).filter((one) => one.event === "asked" && one.effect.call_tool?.tool === "docs.search");
   assert.ok(searches.length > 0, "its past came with it");
-  assert.match(await page.locator(".answer .prose").last().textContent(), /weighs at least 50 grams/);
+  await eventually(async () => assert.match(await page.locator(".answer .prose").last().textContent(), /weighs at least 50 grams/));
 });
 
 test("x3_the server is killed in mid-answer and started again, and the page goes on by itself", async () => {
@@ -82,8 +82,8 @@ test("x3_the server is killed in mid-answer and started again, and the page goes
   await house.start();
   await page.locator(".line-lost").waitFor({ state: "detached" });
   await page.locator(".sources").waitFor();
-  assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/);
-  assert.equal(await page.evaluate(() => window.isTheSamePage), true, "nobody reloaded it");
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/));
+  await eventually(async () => assert.equal(await page.evaluate(() => window.isTheSamePage), true, "nobody reloaded it"));
   const { runs } = await get(house, `/api/runs?limit=100`);
   assert.equal(runs.filter((run) => run.title.includes("To be killed") && !run.parent).length, 1, "and nothing was asked twice");
 });
@@ -97,5 +97,5 @@ test("a question that is asked while the server is away is asked once it is back
   await page.locator(".question", { hasText: "after all" }).waitFor();
   await house.start();
   await page.locator(".actions").waitFor();
-  assert.match(await page.locator(".answer .prose").textContent(), /baton/i);
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /baton/i));
 });

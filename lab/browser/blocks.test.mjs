@@ -1,7 +1,7 @@
 // Markdown in a checked answer: code blocks and tables stay what they are, and only what was compared with a source has a status.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./house.mjs";
 
 const CODE = "def weight(grams: int) -> bool:\n    # The rule: at least 50 | grams. See [1].\n\n    return grams >= 50";
 
@@ -27,12 +27,12 @@ for (const flow of ["search", "direct"]) {
     const after = await read(prose);
     assert.deepEqual(after.code, [CODE]);
     assert.deepEqual(after.cells, [2, 2, 2, 2]);
-    assert.equal(await prose.locator("td.align-end").count(), 3);
-    assert.equal(await prose.locator("pre .sentence, pre .cite").count(), 0, "nothing in code is marked");
-    assert.equal(await prose.locator("h3", { hasText: "3 facts" }).locator(".sentence").count(), 0, "a heading has no status");
-    assert.ok((await prose.locator("td .sentence-supported").count()) > 0, "rows have one");
-    assert.ok((await prose.locator("td .cite").count()) >= 2, "and their citations");
-    assert.ok((await prose.locator("td .sentence-unsupported", { hasText: "7 kinds" }).count()) === 1);
+    await eventually(async () => assert.equal(await prose.locator("td.align-end").count(), 3));
+    await eventually(async () => assert.equal(await prose.locator("pre .sentence, pre .cite").count(), 0, "nothing in code is marked"));
+    await eventually(async () => assert.equal(await prose.locator("h3", { hasText: "3 facts" }).locator(".sentence").count(), 0, "a heading has no status"));
+    await eventually(async () => assert.ok((await prose.locator("td .sentence-supported").count()) > 0, "rows have one"));
+    await eventually(async () => assert.ok((await prose.locator("td .cite").count()) >= 2, "and their citations"));
+    await eventually(async () => assert.ok((await prose.locator("td .sentence-unsupported", { hasText: "7 kinds" }).count()) === 1));
     const hidden = await prose.locator("tr", { hasText: "7 kinds" }).textContent();
     assert.equal(hidden.match(/not supported/g)?.length, 1, "read aloud once in a row of several cells");
     await picture(page, `20-blocks-${flow}`);
@@ -44,9 +44,9 @@ test("an answer without sources is not checked, and nothing in it is marked", as
   await choose(page, "Flow", "direct");
   await ask(page, "Hello there");
   await page.locator(".actions").waitFor();
-  assert.equal(await page.locator(".sources").count(), 0);
+  await eventually(async () => assert.equal(await page.locator(".sources").count(), 0));
   await page.locator(".standing", { hasText: "Not checked" }).waitFor();
-  assert.equal(await page.locator(".sentence-unsupported, .sentence-weak").count(), 0);
+  await eventually(async () => assert.equal(await page.locator(".sentence-unsupported, .sentence-weak").count(), 0));
 });
 
 test("a notice of the program itself is not marked as wrong", async () => {
@@ -58,5 +58,5 @@ test("a notice of the program itself is not marked as wrong", async () => {
   await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "not approved" }).waitFor();
   await page.locator(".standing", { hasText: "Not checked" }).waitFor();
-  assert.equal(await page.locator(".sentence-unsupported, .sentence-weak").count(), 0);
+  await eventually(async () => assert.equal(await page.locator(".sentence-unsupported, .sentence-weak").count(), 0));
 });

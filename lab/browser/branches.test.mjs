@@ -1,7 +1,7 @@
 // Versions of a turn: regenerating, editing a question, continuing from an earlier turn, and the way between the branches.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -16,18 +16,18 @@ test("a question is asked again and changed, and a switcher leads to each versio
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Version, please.");
   await answered(page, 1);
-  assert.equal(await page.locator(".switcher").count(), 0);
-  const number = async () => Number(/answer number (\d+)/.exec(await last(page).locator(".prose").first().textContent())[1]);
+  await eventually(async () => assert.equal(await page.locator(".switcher").count(), 0));
+  const text = () => last(page).locator(".prose", { hasText: /answer number \d+/ }).first().textContent();
+  const number = async () => Number(/answer number (\d+)/.exec(await text())[1]);
   const first = await number();
   await last(page).getByRole("button", { name: "Regenerate" }).click();
   await page.locator(".switcher", { hasText: "2 / 2" }).waitFor();
   await answered(page, 1);
-  const second = await last(page).locator(".prose").first().textContent();
-  assert.notEqual(first, await number());
-  assert.match(second, /after 1 mentions/, "the other version is no part of its history");
+  await eventually(async () => assert.notEqual(first, await number()));
+  await eventually(async () => assert.match(await text(), /after 1 mentions/, "the other version is no part of its history"));
   await page.getByRole("button", { name: "Previous version" }).click();
   await last(page).locator(".prose", { hasText: `answer number ${first},` }).first().waitFor();
-  assert.match(await page.locator(".switcher").textContent(), /1 \/ 2/);
+  await eventually(async () => assert.match(await page.locator(".switcher").textContent(), /1 \/ 2/));
 
   await last(page).getByRole("button", { name: "Edit question" }).click();
   await page.getByLabel("The question", { exact: true }).fill("Who invented the baton? Version, please.");
@@ -58,18 +58,17 @@ test("the conversation continues from an earlier turn, and the list of branches 
   await page.locator(".question", { hasText: "Second" }).waitFor({ state: "detached" });
   await last(page).locator(".switcher", { hasText: "2 / 2" }).waitFor();
   await answered(page, 2);
-  const text = await last(page).locator(".prose").first().textContent();
-  assert.match(text, /after [23] mentions/, `its history is the first turn and itself: ${text}`);
+  await eventually(async () => assert.match(await last(page).locator(".prose").first().textContent(), /after [23] mentions/, "its history is the first turn and itself"));
   await ask(page, "Third: and now? Version.");
   await answered(page, 3);
 
   await page.getByText("2 branches").click();
   const all = page.locator(".lineage");
-  assert.equal(await all.count(), 2);
-  assert.match(await all.nth(0).textContent(), /Third.*shown now/s);
+  await eventually(async () => assert.equal(await all.count(), 2));
+  await eventually(async () => assert.match(await all.nth(0).textContent(), /Third.*shown now/s));
   await all.nth(1).click();
   await page.locator(".question", { hasText: "Second" }).waitFor();
-  assert.equal(await page.locator(".turn").count(), 2);
+  await eventually(async () => assert.equal(await page.locator(".turn").count(), 2));
   const { runs, after: follows } = await get(house, `/api/threads/${idOf(page)}`);
   assert.equal(runs.length, 4);
   assert.equal(Object.keys(follows).length, 2, "the branch, and what was asked at its end");

@@ -1,7 +1,7 @@
 // The form for a question: focus, Enter during a run, options that stay set, long pastes, and what Escape closes.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -17,12 +17,12 @@ test("the form keeps the focus after the first question and after a follow-up", 
   await ask(page, "What is a relay baton? First.");
   await page.waitForFunction(() => location.hash.startsWith("#/t/"));
   await page.locator(".actions").waitFor();
-  assert.equal(await focused(page), "question");
+  await eventually(async () => assert.equal(await focused(page), "question"));
   await page.keyboard.type("And a second one?");
   await page.keyboard.press("Enter");
   await page.locator(".question", { hasText: "And a second one?" }).waitFor();
   await page.locator(".actions").nth(1).waitFor();
-  assert.equal(await focused(page), "question");
+  await eventually(async () => assert.equal(await focused(page), "question"));
 });
 
 test("Enter during a run starts nothing, keeps the text and leaves Stop in place", async () => {
@@ -33,13 +33,13 @@ test("Enter during a run starts nothing, keeps the text and leaves Stop in place
   await stop.waitFor();
   await ask(page, "Too early");
   await page.locator(".composer-hint", { hasText: "not finished" }).waitFor();
-  assert.equal(await page.locator("#question").inputValue(), "Too early");
-  assert.ok(await stop.isVisible());
-  assert.equal((await runsOf("Too early")).length, 0);
+  await eventually(async () => assert.equal(await page.locator("#question").inputValue(), "Too early"));
+  await eventually(async () => assert.ok(await stop.isVisible()));
+  await eventually(async () => assert.equal((await runsOf("Too early")).length, 0));
   await page.locator(".sources").waitFor();
   await page.keyboard.press("Enter");
   await page.locator(".question", { hasText: "Too early" }).waitFor();
-  assert.equal((await runsOf("Too early")).length, 1);
+  await eventually(async () => assert.equal((await runsOf("Too early")).length, 1));
   await stop.click();
 });
 
@@ -51,18 +51,18 @@ test("limits stay in sight while the options are closed, can be removed there, a
   await page.getByLabel("Calls").fill("2");
   await options.click();
   const set = page.locator(".options-set");
-  assert.match(await set.textContent(), /limits: 2 calls/);
+  await eventually(async () => assert.match(await set.textContent(), /limits: 2 calls/));
   await page.reload();
   await set.waitFor();
-  assert.match(await set.textContent(), /limits: 2 calls/);
+  await eventually(async () => assert.match(await set.textContent(), /limits: 2 calls/));
   await ask(page, "How heavy is a relay baton, with two calls?");
   await page.locator(".actions").waitFor();
   await page.locator(".remark-limit", { hasText: "The limit on calls was reached" }).waitFor();
-  assert.match(await page.locator(".answer .prose").textContent(), /the limit of 2 calls was reached/);
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /the limit of 2 calls was reached/));
   await picture(page, "22-limit");
   await set.getByRole("button", { name: "Remove all" }).click();
   await set.waitFor({ state: "detached" });
-  assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem("baton.wishes")).budget.calls), undefined);
+  await eventually(async () => assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem("baton.wishes")).budget.calls), undefined));
 });
 
 const paste = (page, text) =>
@@ -86,7 +86,7 @@ test("a paste that is too long becomes a document that the question names", asyn
   await ask(page, "What does the baton of Lyon weigh?");
   await page.locator(".question", { hasText: `Attached document: ${name}` }).waitFor();
   await page.locator(".actions").waitFor();
-  assert.equal(await chip.count(), 0);
+  await eventually(async () => assert.equal(await chip.count(), 0));
   await paste(page, LONG);
   await chip.filter({ hasText: "ready" }).waitFor();
   await chip.getByRole("button", { name: /^Remove pasted/ }).click();
@@ -98,7 +98,7 @@ test("where a long paste cannot be uploaded, the page states it and why", async 
   await page.route("**/api/documents/*", (route) => route.fulfill({ status: 403, contentType: "application/json", body: JSON.stringify({ error: { kind: "refused", message: "uploads are off" } }) }));
   await paste(page, LONG);
   await page.locator(".composer-hint", { hasText: "uploads are off" }).waitFor();
-  assert.match(await page.locator(".composer-hint").textContent(), /at most 32.8 kB|at most 33 kB/);
+  await eventually(async () => assert.match(await page.locator(".composer-hint").textContent(), /at most 32.8 kB|at most 33 kB/));
   page.troubles = page.troubles.filter((text) => !/status of 403/.test(text));
 });
 
@@ -106,7 +106,7 @@ test("a question that is typed too long is refused with its size, and kept", asy
   const page = await house.page();
   await ask(page, "word ".repeat(8_000));
   await page.locator(".composer-hint", { hasText: "Shorten it" }).waitFor();
-  assert.ok((await page.locator("#question").inputValue()).length >= 39_999);
+  await eventually(async () => assert.ok((await page.locator("#question").inputValue()).length >= 39_999));
 });
 
 test("Escape closes the options, the export menu, the list of runs to compare with, and the sidebar of a phone", async () => {
@@ -119,10 +119,10 @@ test("Escape closes the options, the export menu, the list of runs to compare wi
   await page.locator(".options").waitFor({ state: "detached" });
   const menu = page.locator(".actions .menu-list");
   await page.locator(".actions .menu summary").click();
-  assert.ok(await menu.isVisible());
+  await eventually(async () => assert.ok(await menu.isVisible()));
   await page.keyboard.press("Escape");
   await menu.waitFor({ state: "hidden" });
-  assert.equal(await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus is on its button");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.tagName), "SUMMARY", "the focus is on its button"));
   await page.locator(".actions .menu summary").click();
   await page.locator(".question").first().click();
   await menu.waitFor({ state: "hidden" });
@@ -139,7 +139,7 @@ test("Escape closes the options, the export menu, the list of runs to compare wi
 
 test("the tab names the conversation and shows that it is being worked on", async () => {
   const page = await house.page();
-  assert.equal(await page.title(), "Baton");
+  await eventually(async () => assert.equal(await page.title(), "Baton"));
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} Titled.`);
   await page.waitForFunction(() => /^… How heavy is a relay baton.* · Baton$/.test(document.title));
@@ -160,7 +160,7 @@ test("text is copied where the browser has no clipboard interface (plain HTTP)",
   await page.getByRole("button", { name: "Copied" }).waitFor();
   await page.locator("#question").focus();
   await page.keyboard.press("Control+v");
-  assert.match(await page.locator("#question").inputValue(), /relay baton|28 to 30/);
+  await eventually(async () => assert.match(await page.locator("#question").inputValue(), /relay baton|28 to 30/));
 });
 
 test("notices cover no button", async () => {
@@ -168,7 +168,7 @@ test("notices cover no button", async () => {
   await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
   const notice = page.locator(".notice-bad");
   await notice.waitFor();
-  assert.match(await notice.textContent(), /program\.exe/, "an upload error names the file");
+  await eventually(async () => assert.match(await notice.textContent(), /program\.exe/, "an upload error names the file"));
   await page.goto(`${house.url}/#/`);
   await page.locator(".first-card").first().waitFor();
   const covered = await page.evaluate(() => {

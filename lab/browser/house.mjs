@@ -26,6 +26,8 @@ const BATON = process.env.BATON_BIN ?? path.join(root, "target/debug/baton");
 const CHROMIUM = process.env.CHROMIUM ?? "/usr/bin/chromium";
 const FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
 const PICTURES = path.join(root, "target/screenshots");
+/// How many times slower the browser's processor is to seem, to find what depends on the speed of a machine.
+const SLOWER = Number(process.env.BATON_BROWSER_SLOW ?? 1);
 /// A debug build on a busy machine starts slowly.
 const START_MS_MAX = 60_000;
 export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
@@ -67,6 +69,7 @@ export async function open({ script = null, docs = true, token = null, config = 
     const context = await house.browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
     const page = await context.newPage();
     page.setDefaultTimeout(WAIT_MS);
+    if (SLOWER > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWER });
     page.troubles = [];
     page.mayLose = false;
     page.on("pageerror", (error) => {
@@ -129,6 +132,19 @@ export async function events(house, run) {
 }
 
 export const get = async (house, where) => (await fetch(house.url + where)).json();
+
+/// Tries a check until it holds: the page shows a change a moment after it happened, and how long that takes depends on the machine.
+export async function eventually(check, ms = WAIT_MS / 2) {
+  const until = Date.now() + ms;
+  for (;;) {
+    try {
+      return await check();
+    } catch (wrong) {
+      if (wrong.code !== "ERR_ASSERTION" || Date.now() > until) throw wrong;
+      await pause(50);
+    }
+  }
+}
 
 export const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 

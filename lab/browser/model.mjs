@@ -11,7 +11,8 @@
 import http from "node:http";
 
 const WORD_MS = 8;
-const SLOW_WORD_MS = 120;
+/// Longer where the browser is slowed down, so that there is still time.
+const SLOW_WORD_MS = 120 * Number(process.env.BATON_BROWSER_SLOW ?? 1);
 
 export async function playModel() {
   const server = http.createServer((request, response) => {

@@ -1,7 +1,7 @@
 // A person's part: a plan agreed to and changed, a step looked into, a branch with another reply, two runs side by side.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, events, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -17,8 +17,8 @@ test("a plan is changed by a person, and what they agreed to is what runs", asyn
   await ask(page, "How heavy is a relay baton? I want to see the plan.");
   await page.locator(".asking", { hasText: "Is this plan right?" }).waitFor();
   await picture(page, "5-plan");
-  assert.equal(await page.locator(".plan-step").count(), 2);
-  assert.equal(await page.locator(".graph .node-planned").count(), 2, "planned steps are in the graph, not lit");
+  await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 2));
+  await eventually(async () => assert.equal(await page.locator(".graph .node-planned").count(), 2, "planned steps are in the graph, not lit"));
   await page.getByLabel("query of step 1").fill("circumference of the baton");
   await page.getByLabel(/^Step 2/).uncheck();
   await page.getByRole("button", { name: "Run the changed plan" }).click();
@@ -52,8 +52,8 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await page.locator(".node", { hasText: "planning" }).click();
   const drawer = page.locator(".drawer");
   await drawer.getByText("Prompt").waitFor();
-  assert.match(await drawer.textContent(), /tokens? in/);
-  assert.match(await drawer.locator(".part pre").last().textContent(), /relay baton weight and length/);
+  await eventually(async () => assert.match(await drawer.textContent(), /tokens? in/));
+  await eventually(async () => assert.match(await drawer.locator(".part pre").last().textContent(), /relay baton weight and length/));
   await picture(page, "6-step");
   await drawer.getByRole("button", { name: "Branch from here" }).click();
   const reply = drawer.getByLabel(/^Reply/);
@@ -72,5 +72,5 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await page.locator(".side .prose").nth(1).waitFor();
   await page.locator(".is-other").first().waitFor();
   await picture(page, "7-side-by-side");
-  assert.match(await page.locator(".compare table").textContent(), /answered differently|asked differently|only here/);
+  await eventually(async () => assert.match(await page.locator(".compare table").textContent(), /answered differently|asked differently|only here/));
 });

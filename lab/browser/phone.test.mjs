@@ -1,7 +1,7 @@
 // Small screens and long answers: everything that can be pressed is on the screen and visible, and nothing shrinks to nothing.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -29,35 +29,35 @@ for (const [width, height] of [[320, 568], [360, 640], [430, 932]]) {
     const page = await house.page({ viewport: { width, height }, ...PHONE });
     await choose(page, "Flow", "search");
     const submit = page.locator(".composer-bar .button").last();
-    assert.ok(await isReachable(submit), "Ask");
+    await eventually(async () => assert.ok(await isReachable(submit), "Ask"));
     await page.getByRole("button", { name: "Options" }).click();
-    assert.ok(await isReachable(submit), "Ask, with the options open");
-    assert.ok(await isReachable(page.locator("#question")), "the question, with the options open");
+    await eventually(async () => assert.ok(await isReachable(submit), "Ask, with the options open"));
+    await eventually(async () => assert.ok(await isReachable(page.locator("#question")), "the question, with the options open"));
     await page.getByRole("button", { name: "Options" }).click();
     await ask(page, `How heavy is a relay baton, at ${width}?`);
     await page.locator(".sources").waitFor();
     await page.locator(".work-toggle").click();
     await page.locator(".node", { hasText: "planning" }).click();
     await page.locator(".drawer .message").first().waitFor();
-    assert.equal((await page.locator(".topbar").boundingBox()).y, 0, "opening the steps scrolls only the conversation");
-    assert.deepEqual(await cutOff(page, ".drawer"), [], "a step");
-    assert.ok(await isReachable(page.locator(".drawer-head button")), "Close");
+    await eventually(async () => assert.equal((await page.locator(".topbar").boundingBox()).y, 0, "opening the steps scrolls only the conversation"));
+    await eventually(async () => assert.deepEqual(await cutOff(page, ".drawer"), [], "a step"));
+    await eventually(async () => assert.ok(await isReachable(page.locator(".drawer-head button")), "Close"));
     await page.locator(".drawer-head button").click();
     await page.locator(".cite").first().click();
     await page.locator(".span-mark").waitFor();
-    assert.deepEqual(await cutOff(page, ".drawer"), [], "a source");
+    await eventually(async () => assert.deepEqual(await cutOff(page, ".drawer"), [], "a source"));
     await page.locator(".drawer-head button").click();
     await page.getByRole("button", { name: "Past conversations" }).click();
     await page.locator(".sidebar.is-open .thread").first().waitFor();
     await page.waitForFunction(() => document.querySelector(".sidebar").getBoundingClientRect().x === 0);
     const remove = page.locator(".thread-drop").first();
-    assert.equal(await remove.evaluate((element) => getComputedStyle(element).opacity), "1");
+    await eventually(async () => assert.equal(await remove.evaluate((element) => getComputedStyle(element).opacity), "1"));
     const overlap = await page.locator(".list-row").first().evaluate((row) => {
       const [text, button] = [row.querySelector(".thread-title"), row.querySelector(".thread-drop")].map((element) => element.getBoundingClientRect());
       return text.right > button.left && text.bottom > button.top;
     });
     assert.equal(overlap, false, "and beside the title");
-    assert.deepEqual(await cutOff(page, ".sidebar"), []);
+    await eventually(async () => assert.deepEqual(await cutOff(page, ".sidebar"), []));
     if (width === 360) await picture(page, "23-phone-sidebar");
   });
 }
@@ -68,9 +68,9 @@ test("with a mouse the delete button is shown on hover, and cannot be pressed be
   await page.mouse.move(700, 300);
   const remove = page.locator(".thread-drop").first();
   const style = () => remove.evaluate((element) => [getComputedStyle(element).opacity, getComputedStyle(element).pointerEvents]);
-  assert.deepEqual(await style(), ["0", "none"]);
+  await eventually(async () => assert.deepEqual(await style(), ["0", "none"]));
   await page.locator(".list-row").first().hover();
-  assert.deepEqual(await style(), ["1", "auto"]);
+  await eventually(async () => assert.deepEqual(await style(), ["1", "auto"]));
 });
 
 test("two long answers side by side have their height, and so have their steps", async () => {
@@ -87,9 +87,11 @@ test("two long answers side by side have their height, and so have their steps",
     await page.goto(`${house.url}/#/compare/${one.run}/${other.run}`);
     await page.locator(".side .sources").nth(1).waitFor();
     await page.locator(".compare table").waitFor();
-    const heights = await page.evaluate(() => [...document.querySelectorAll(".side, .compare > .table")].map((element) => [element.clientHeight, element.scrollHeight]));
-    assert.equal(heights.length, 3);
-    for (const [shown, whole] of heights) assert.ok(shown > 60 && shown >= whole - 20, `${shown} of ${whole} px`);
+    await eventually(async () => {
+      const heights = await page.evaluate(() => [...document.querySelectorAll(".side, .compare > .table")].map((element) => [element.clientHeight, element.scrollHeight]));
+      assert.equal(heights.length, 3);
+      for (const [shown, whole] of heights) assert.ok(shown > 60 && shown >= whole - 20, `${shown} of ${whole} px`);
+    });
   }
   await picture(page, "24-compare-long");
 });

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { ask, choose, events, get, open, picture, root } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture, root } from "./house.mjs";
 
 /// The samples' own world; only the mail takes its time, so that a crash can fall into it.
 const SCRIPT = fs.readFileSync(path.join(root, "crates/flows/src/sample/sample.script"), "utf8").replace(/^(when tool mail\.send .*)after 4ms/m, "$1after 3s");
@@ -19,10 +19,10 @@ test("attempts and failures are seen in the graph, in the timeline and in the st
   await page.locator(".actions").waitFor();
   await page.locator(".work-toggle").click();
   const tried = page.locator(".node", { hasText: "when it came" });
-  assert.match(await tried.textContent(), /×3/);
-  assert.equal(await page.locator(".node-failed").count(), 1, "the page that was not found");
-  assert.equal(await page.locator(".node", { hasText: "judging the sources" }).count(), 2, "the loop is drawn as it was walked");
-  assert.equal(await page.locator(".bar-row", { hasText: "when it came" }).locator(".bar").count(), 3);
+  await eventually(async () => assert.match(await tried.textContent(), /×3/));
+  await eventually(async () => assert.equal(await page.locator(".node-failed").count(), 1, "the page that was not found"));
+  await eventually(async () => assert.equal(await page.locator(".node", { hasText: "judging the sources" }).count(), 2, "the loop is drawn as it was walked"));
+  await eventually(async () => assert.equal(await page.locator(".bar-row", { hasText: "when it came" }).locator(".bar").count(), 3));
   await page.locator(".node-failed").click();
   await page.locator(".drawer .attempt-why", { hasText: "404 not found" }).waitFor();
   await picture(page, "16-failures");

@@ -1,7 +1,8 @@
 // A report on the page: its outline is changed, revised and approved; the document has contents, one list of sources, and four formats.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, events, get, open, picture } from "./house.mjs";
+import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -17,7 +18,7 @@ test("an outline is changed by a person, and the report is a document with conte
   const asking = page.locator(".asking", { hasText: "Is this plan right?" });
   await asking.waitFor();
   await asking.getByText(/^Estimate for 3 sections: up to .* about \$/).waitFor();
-  assert.equal(await page.locator(".plan-step").count(), 3);
+  await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 3));
   await page.getByRole("button", { name: "Move step 3 up" }).click();
   await page.getByLabel(/^Step 3: History/).uncheck();
   await page.getByRole("button", { name: "Add a section" }).click();
@@ -27,11 +28,13 @@ test("an outline is changed by a person, and the report is a document with conte
   await page.getByRole("button", { name: "Run the changed plan" }).click();
   await page.locator(".sources").waitFor();
   const run = await runOf("to be changed");
+  const sections = (await get(house, "/api/runs?limit=50")).runs.filter((one) => one.parent === run.run && one.flow === "search");
+  assert.equal(sections.length, 3, "each section is a child run");
   assert.deepEqual(researched(await events(house, run.run)), ["How long and heavy is a relay baton?", "How is a relay baton handed over?", "Where was the first relay race?"]);
   const contents = page.getByRole("navigation", { name: "Contents" });
-  assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]);
+  await eventually(async () => assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]));
   await contents.getByRole("button", { name: "First race" }).click();
-  assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race"));
   await picture(page, "report-document");
   for (const [ending, type] of [["md", "text/markdown"], ["html", "text/html"], ["docx", "openxmlformats"], ["pdf", "application/pdf"]]) {
     const response = await fetch(`${house.url}/api/runs/${run.run}/answer.${ending}`);
@@ -50,10 +53,30 @@ test("an outline is revised by the planner for a reason, and declined with one",
   await page.getByLabel(/^What should change/).fill("Leave out the history");
   await page.getByRole("button", { name: "Revise the plan" }).click();
   await page.getByText(/^Estimate for 2 sections/).waitFor();
-  assert.equal(await page.locator(".plan-step").count(), 2);
+  await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 2));
   await page.getByLabel(/^What should change/).fill("not now");
   await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "nothing was researched: not now." }).waitFor();
   const run = await runOf("to be revised");
   assert.deepEqual(researched(await events(house, run.run)), []);
 });
+
+for (const [colorScheme, size] of LOOKS) {
+  test(`a report, ${colorScheme}, ${size}`, async () => {
+    const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
+    await choose(page, "Flow", "report");
+    await ask(page, `Relay batons on a ${colorScheme} ${size}`);
+    await page.locator(".asking", { hasText: "Is this plan right?" }).waitFor();
+    await clean(page, "outline");
+    await fits(page, "outline");
+    await page.getByRole("button", { name: "Run it" }).click();
+    await page.locator(".sources").waitFor();
+    await page.getByRole("navigation", { name: "Contents" }).waitFor();
+    await clean(page, "document");
+    await fits(page, "document");
+    await page.locator(".actions .menu summary").click();
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /Word/ }).click()]);
+    assert.match(download.suggestedFilename(), /Relay-batons.*\.docx$/);
+    await picture(page, `report-${colorScheme}-${size}`);
+  });
+}

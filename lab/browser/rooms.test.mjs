@@ -1,7 +1,7 @@
 // The other rooms: documents that are dropped and cited, tools that are tried and switched, flows, settings, light and dark.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -14,7 +14,10 @@ test("a file is given, indexed, and deleted again", async () => {
   await page.getByLabel("Files to upload").setInputFiles({ name: "museum.md", mimeType: "text/markdown", buffer: Buffer.from(text) });
   const row = page.locator("tr", { hasText: "museum.md" });
   await row.locator(".stand-indexed").waitFor();
+  await page.getByRole("button", { name: "museum.md", exact: true }).click();
+  await page.getByRole("dialog", { name: "Contents of the document" }).getByText("olive wood").waitFor();
   await picture(page, "10-documents");
+  await page.keyboard.press("Escape");
   const { files } = await get(house, "/api/documents");
   assert.deepEqual(files.map((file) => file.name), ["museum.md"]);
   await page.getByRole("button", { name: "Delete museum.md" }).click();
@@ -26,7 +29,7 @@ test("what cannot be read is refused in words", async () => {
   await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
   const notice = page.locator(".notice-bad");
   await notice.waitFor();
-  assert.match(await notice.textContent(), /^program\.exe was not uploaded: .{10}/);
+  await eventually(async () => assert.match(await notice.textContent(), /^program\.exe was not uploaded: .{10}/));
   page.troubles = page.troubles.filter((text) => !/status of 4\d\d/.test(text));
 });
 
@@ -52,17 +55,17 @@ test("flows are drawn, and taken from there", async () => {
   const page = await house.page({ path: "/#/flows" });
   const flow = page.locator(".flow", { hasText: "synthesize" });
   await flow.waitFor();
-  assert.ok((await flow.locator(".node").count()) >= 5);
+  await eventually(async () => assert.ok((await flow.locator(".node").count()) >= 5));
   await picture(page, "12-flows");
   await flow.getByRole("button", { name: "Use it" }).click();
   await page.locator(".first").waitFor();
-  assert.equal(await page.locator(".composer").getByLabel("Flow", { exact: true }).inputValue(), "search");
+  await eventually(async () => assert.equal(await page.locator(".composer").getByLabel("Flow", { exact: true }).inputValue(), "search"));
 });
 
 test("settings: models say how they stand, wishes are kept", async () => {
   const page = await house.page({ path: "/#/settings" });
   await page.locator(".setting", { hasText: "In use: compat/lab/actor" }).waitFor();
-  assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack");
+  await eventually(async () => assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack"));
   await page.getByLabel("Sentences without support").selectOption({ label: "Removed" });
   await page.locator(".notice", { hasText: "Saved" }).waitFor();
   await picture(page, "13-settings");
@@ -81,7 +84,7 @@ test("another model is taken, and an answer that no model wrote says so", async 
   await choose(page, "Model", "extract");
   await ask(page, "How heavy is a relay baton, by extraction?");
   await page.locator(".remark", { hasText: "No language model wrote this" }).waitFor();
-  assert.ok((await page.locator(".sentence-supported").count()) > 0);
+  await eventually(async () => assert.ok((await page.locator(".sentence-supported").count()) > 0));
 });
 
 test("a budget is a limit", async () => {
@@ -102,11 +105,11 @@ test("dark by the system, by the switch, and still dark tomorrow", async () => {
   const dark = await house.page({ colorScheme: "dark" });
   await light.locator(".first").waitFor();
   await picture(light, "1-first");
-  assert.notEqual(await ground(light), await ground(dark));
+  await eventually(async () => assert.notEqual(await ground(light), await ground(dark)));
   await light.getByRole("button", { name: /dark theme/ }).click();
-  assert.equal(await ground(light), await ground(dark));
+  await eventually(async () => assert.equal(await ground(light), await ground(dark)));
   await light.reload();
-  assert.equal(await ground(light), await ground(dark));
+  await eventually(async () => assert.equal(await ground(light), await ground(dark)));
   await dark.getByRole("button", { name: /light theme/ }).click();
-  assert.notEqual(await ground(dark), await ground(light));
+  await eventually(async () => assert.notEqual(await ground(dark), await ground(light)));
 });

@@ -1,7 +1,7 @@
 // Settings of the chosen flow in the options: what is typed is sent, what is left is not, and what is wrong is shown.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, open } from "./house.mjs";
+import { ask, choose, eventually, open } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -19,7 +19,7 @@ test("s13_a setting of the flow is typed in, sent, kept and reset", async () => 
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   const turns = page.locator("input[name='max_turn_iterations']");
-  assert.deepEqual([await turns.getAttribute("min"), await turns.getAttribute("max"), await turns.getAttribute("placeholder")], ["1", "10", "1"]);
+  await eventually(async () => assert.deepEqual([await turns.getAttribute("min"), await turns.getAttribute("max"), await turns.getAttribute("placeholder")], ["1", "10", "1"]));
   await turns.fill("2");
   const good = await posted(page, "How heavy is a relay baton?");
   assert.deepEqual([good.status, good.body.settings], [201, { max_turn_iterations: 2 }]);
@@ -28,7 +28,7 @@ test("s13_a setting of the flow is typed in, sent, kept and reset", async () => 
   // Kept in this browser, for this flow.
   await page.reload();
   await page.getByRole("button", { name: "Options" }).click();
-  assert.equal(await page.locator("input[name='max_turn_iterations']").inputValue(), "2");
+  await eventually(async () => assert.equal(await page.locator("input[name='max_turn_iterations']").inputValue(), "2"));
   await page.locator("input[name='max_turn_iterations']").fill("99");
   const wrong = await posted(page, "And how long is it?");
   assert.equal(wrong.status, 422);

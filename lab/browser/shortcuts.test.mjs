@@ -1,7 +1,7 @@
 // Keys, the way back to the end, notifications, and the page as an app.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -13,7 +13,7 @@ test("a sheet lists the shortcuts, and they work where nobody types", async () =
   await ask(page, "What is a relay baton? Version.");
   await page.locator(".turn .actions").waitFor();
   await page.keyboard.type("what is r?");
-  assert.equal(await page.locator("dialog[open]").count(), 0, "typing is typing");
+  await eventually(async () => assert.equal(await page.locator("dialog[open]").count(), 0, "typing is typing"));
   await page.locator("#question").fill("");
   await page.locator("#main").focus();
   await page.keyboard.press("?");
@@ -32,7 +32,7 @@ test("a sheet lists the shortcuts, and they work where nobody types", async () =
   await page.locator(".question-editor").waitFor({ state: "detached" });
   await page.locator("#main").focus();
   await page.keyboard.press("/");
-  assert.equal(await page.evaluate(() => document.activeElement.id), "question");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.id), "question"));
   await page.locator("#main").focus();
   await page.keyboard.press("n");
   await page.locator(".first-card").first().waitFor();
@@ -72,10 +72,10 @@ test("a hidden page is told when a run ends", async () => {
   await page.locator(".sidebar-new").click();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? Answer slowly, please. Tell me.");
-  await page.locator(".stand-running").first().waitFor();
+  await page.waitForFunction(() => location.hash.startsWith("#/t/"));
   await page.evaluate(() => (window.isHidden = true));
   await page.waitForFunction(() => window.shown.length > 0);
-  assert.deepEqual(await page.evaluate(() => window.shown), [["How heavy is a relay baton? Answer slowly, please. Tell me.", "The answer is ready."]]);
+  await eventually(async () => assert.deepEqual(await page.evaluate(() => window.shown), [["How heavy is a relay baton? Answer slowly, please. Tell me.", "The answer is ready."]]));
 });
 
 test("the page can be installed", async () => {

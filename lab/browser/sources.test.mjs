@@ -1,7 +1,7 @@
 // What an answer stands on: citations that open the very passage, sentences that nothing carries, exports, and text that would like to be code.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -16,8 +16,8 @@ test("a citation opens its span in its source, in sight and marked", async () =>
   await sentence.locator(".cite").click();
   const mark = page.locator(".drawer .span-mark");
   await mark.waitFor();
-  assert.match(await mark.textContent(), /weighs at least 50 grams/);
-  assert.match(await page.locator(".drawer .span-document").textContent(), /The relay baton[\s\S]*The exchange/, "the document around it is there");
+  await eventually(async () => assert.match(await mark.textContent(), /weighs at least 50 grams/));
+  await eventually(async () => assert.match(await page.locator(".drawer .span-document").textContent(), /The relay baton[\s\S]*The exchange/, "the document around it is there"));
   const isSeen = await mark.evaluate((element) => {
     const [own, box] = [element.getBoundingClientRect(), element.closest(".span-document").getBoundingClientRect()];
     return own.top >= box.top - 1 && own.top < box.bottom;
@@ -26,7 +26,7 @@ test("a citation opens its span in its source, in sight and marked", async () =>
   await picture(page, "4-source");
   await page.keyboard.press("Escape");
   await page.locator(".drawer").waitFor({ state: "detached" });
-  assert.equal(await page.evaluate(() => document.activeElement.className), "cite", "the focus is back where it was");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.className), "cite", "the focus is back where it was"));
 });
 
 test("a sentence that nothing supports is marked for eyes and ears", async () => {
@@ -35,9 +35,9 @@ test("a sentence that nothing supports is marked for eyes and ears", async () =>
   await ask(page, "Did the Greeks invent the relay baton?");
   await page.locator(".sources").waitFor();
   const sentence = page.locator(".sentence-unsupported", { hasText: "7 Greeks" });
-  assert.equal(await sentence.count(), 1);
-  assert.match(await page.locator(".answer .prose").textContent(), /7 Greeks in 1650\.\s*\(not supported by the sources\)/);
-  assert.match(await page.locator(".standing").textContent(), /1 not supported/);
+  await eventually(async () => assert.equal(await sentence.count(), 1));
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /7 Greeks in 1650\.\s*\(not supported by the sources\)/));
+  await eventually(async () => assert.match(await page.locator(".standing").textContent(), /1 not supported/));
   const style = await sentence.evaluate((element) => getComputedStyle(element).textDecorationStyle);
   assert.equal(style, "wavy", "not only by colour");
 });
@@ -48,7 +48,7 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
   await ask(page, "How long is a relay baton?");
   await page.locator(".sources").waitFor();
   await page.getByRole("button", { name: "Copy" }).click();
-  assert.match(await page.evaluate(() => navigator.clipboard.readText()), /28 to 30 centimetres long/);
+  await eventually(async () => assert.match(await page.evaluate(() => navigator.clipboard.readText()), /28 to 30 centimetres long/));
   const begins = { Markdown: /^[\s\S]*28 to 30/, HTML: /^<!doctype html>/i, Word: /^PK/, PDF: /^%PDF/ };
   for (const [format, beginning] of Object.entries(begins)) {
     const link = page.locator(".actions .menu-list a", { hasText: format });
@@ -56,7 +56,7 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
     const response = await fetch(house.url + address);
     assert.equal(response.status, 200, format);
     assert.match(response.headers.get("content-disposition"), /^attachment/, format);
-    assert.match(Buffer.from(await response.arrayBuffer()).toString("latin1"), beginning, format);
+    await eventually(async () => assert.match(Buffer.from(await response.arrayBuffer()).toString("latin1"), beginning, format));
   }
 });
 
@@ -77,13 +77,13 @@ test("what would like to be code in a question, an answer or a title is words", 
   await choose(page, "Flow", "direct");
   await ask(page, "Angle brackets <img src=x onerror=\"window.hurt=6\"><script>window.hurt=7</script> please");
   await page.locator(".actions").waitFor();
-  assert.match(await page.locator(".answer .prose").textContent(), /<script>window\.hurt = 1<\/script>/);
-  assert.match(await page.locator(".thread.is-current .thread-title").textContent(), /<img src=x/);
-  assert.equal(await page.locator(".answer .prose script, .answer .prose img, .answer .prose svg, .thread img").count(), 0);
-  assert.equal(await page.locator(".answer .prose a[href^='javascript']").count(), 0);
+  await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /<script>window\.hurt = 1<\/script>/));
+  await eventually(async () => assert.match(await page.locator(".thread.is-current .thread-title").textContent(), /<img src=x/));
+  await eventually(async () => assert.equal(await page.locator(".answer .prose script, .answer .prose img, .answer .prose svg, .thread img").count(), 0));
+  await eventually(async () => assert.equal(await page.locator(".answer .prose a[href^='javascript']").count(), 0));
   await page.reload();
   await page.locator(".actions").waitFor();
-  assert.equal(await page.evaluate(() => window.hurt), undefined);
+  await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));
   const { threads } = await get(house, "/api/threads?q=angle");
   assert.equal(threads.length, 1, "and it is stored as it was said");
 });
@@ -98,6 +98,6 @@ test("the policy lets nothing inline run", async () => {
     return heard;
   });
   assert.match(blocked, /script-src/);
-  assert.equal(await page.evaluate(() => window.hurt), undefined);
+  await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));
   page.troubles.length = 0;
 });

@@ -1,7 +1,7 @@
 // Runs that end early: the text that was on the screen stays, a resumed run does not repeat its question, and what is read aloud is true.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -25,12 +25,12 @@ for (const flow of ["search", "auto"]) {
     await page.locator(".ended", { hasText: "Stopped" }).waitFor();
     const partial = page.locator(".draft-partial");
     await partial.waitFor();
-    assert.match(await partial.textContent(), /Incomplete/);
-    assert.ok((await partial.locator(".prose").textContent()).startsWith(shown), "everything that was shown is still there");
+    await eventually(async () => assert.match(await partial.textContent(), /Incomplete/));
+    await eventually(async () => assert.ok((await partial.locator(".prose").textContent()).startsWith(shown), "everything that was shown is still there"));
     await picture(page, "21-stopped");
     await page.reload();
     await partial.waitFor();
-    assert.ok((await partial.locator(".prose").textContent()).startsWith(shown));
+    await eventually(async () => assert.ok((await partial.locator(".prose").textContent()).startsWith(shown)));
   });
 }
 
@@ -44,10 +44,10 @@ test("a resumed run does not repeat its question, also after a reload", async ()
   await page.locator(".resumed").waitFor();
   await page.locator(".sources").waitFor();
   const check = async () => assert.deepEqual([await page.locator(".turn").count(), await page.locator(".question").count(), await page.locator(".resumed").count()], [2, 1, 1]);
-  await check();
+  await eventually(check);
   await page.reload();
   await page.locator(".sources").waitFor();
-  await check();
+  await eventually(check);
   // The same question, asked again by the user, is a question.
   await ask(page, `${SLOW} To be resumed.`);
   await page.locator(".question").nth(1).waitFor();
@@ -62,7 +62,7 @@ test("what is read aloud: stopped and failed runs are not announced as answers",
   await streaming(page);
   await stop(page).click();
   await page.locator('[role="status"]', { hasText: "The run was stopped." }).waitFor({ state: "attached" });
-  assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0);
+  await eventually(async () => assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0));
 });
 
 test("a failed run shows its cause and Retry, and is announced as failed", async () => {
@@ -74,7 +74,7 @@ test("a failed run shows its cause and Retry, and is announced as failed", async
     await page.locator(".ended-bad", { hasText: "the key was refused" }).waitFor();
     await page.getByRole("button", { name: "Retry", exact: true }).waitFor();
     await page.locator('[role="status"]', { hasText: "The run failed." }).waitFor({ state: "attached" });
-    assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0);
+    await eventually(async () => assert.equal(await page.locator('[role="status"]', { hasText: "The answer is ready" }).count(), 0));
   } finally {
     await failing.close();
   }

@@ -1,7 +1,7 @@
 // A server that is not only for this machine: who comes in, what they see, and how they leave.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./house.mjs";
 
 let house;
 before(async () => (house = await open({ token: "the operator's own" })));
@@ -29,7 +29,7 @@ test("a token is asked for, a wrong one is refused in words, the right one lets 
   await ask(page, "What does the operator want to know?");
   await page.locator(".actions").waitFor();
   // What lets in from now on is not for scripts to read.
-  assert.equal(await page.evaluate(() => document.cookie), "");
+  await eventually(async () => assert.equal(await page.evaluate(() => document.cookie), ""));
   await page.reload();
   await page.locator(".thread", { hasText: "operator" }).waitFor();
 });
@@ -39,7 +39,7 @@ test("another user sees nothing of it, and is out again after signing out", asyn
   await enter(page, tokenFor("ada"));
   await page.locator("dialog.token").waitFor({ state: "hidden" });
   await page.locator(".first").waitFor();
-  assert.equal(await page.locator(".thread").count(), 0);
+  await eventually(async () => assert.equal(await page.locator(".thread").count(), 0));
   await page.goto(`${house.url}/#/settings`);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();

@@ -4,7 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { CATALOGUE, LANGUAGES } from "../../web/js/words/catalogue.js";
-import { ask, choose, open, picture, web } from "./house.mjs";
+import { ask, choose, eventually, open, picture, web } from "./house.mjs";
 
 let house;
 before(async () => (house = await open()));
@@ -46,7 +46,7 @@ for (const [language, title, placeholder] of [["de", "Was möchten Sie wissen?",
     await page.waitForFunction((wanted) => document.documentElement.lang === wanted, language);
     await page.locator(".sidebar-new").click();
     await page.locator("h1", { hasText: title }).waitFor();
-    assert.equal(await page.locator(".sidebar input").getAttribute("placeholder"), placeholder);
+    await eventually(async () => assert.equal(await page.locator(".sidebar input").getAttribute("placeholder"), placeholder));
     await picture(page, `41-first-${language}`);
     await page.locator(".composer select").first().selectOption("direct");
     await page.locator("#question").fill("What is a relay baton?");

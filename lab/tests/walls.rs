@@ -40,7 +40,7 @@ fn pure_crates_pull_in_no_runtime_no_http_no_sql() {
         "libsqlite3-sys",
         "tokio-postgres",
     ];
-    for name in ["evidence", "graph", "flows", "wire", "verifier"] {
+    for name in ["encoder", "evidence", "graph", "flows", "wire", "verifier"] {
         let all = tree(name, "99");
         let found: Vec<&str> = banned.into_iter().filter(|crate_name| all.contains(*crate_name)).collect();
         assert!(found.is_empty(), "{name} pulls in {found:?}");
@@ -89,10 +89,11 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("audit", &[]),
         ("secret", &[]),
         ("evidence", &[]),
-        ("verifier", &["evidence"]),
+        ("encoder", &[]),
+        ("verifier", &["encoder", "evidence"]),
         ("graph", &[]),
         ("download", &[]),
-        ("index", &["download"]),
+        ("index", &["download", "encoder"]),
         ("wire", &[]),
         ("effects", &["evidence", "graph"]),
         ("structured", &["effects"]),

@@ -1,16 +1,27 @@
 //! Requests to one service for one call, within limits, and what their failures mean.
 
+use std::future::ready;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures::StreamExt as _;
+use futures::stream::BoxStream;
 use graph::{Failure, FailureKind, Job, Reply};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
+use sse_stream::{Sse, SseStream};
 
 use crate::langserve::{BodyError, DEPTH, KEY, Service, reached, read, sorted};
 use crate::traceparent;
 
 const REPLY_BYTES_MAX: usize = 6 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
+/// Bytes of one stream; a longer one is given up, and what became of the call is asked instead.
+const STREAM_BYTES_MAX: usize = 64 << 20;
+/// Bytes of one event of a stream.
+const EVENT_BYTES_MAX: usize = REPLY_BYTES_MAX;
 
 /// What every request of a call carries: the token, the trace, the effect's key and how deep calls are nested.
 pub(crate) fn headers(service: &Service, job: &Job) -> HeaderMap {
@@ -91,6 +102,28 @@ impl Exchange<'_> {
             return Ok(Value::Null);
         }
         serde_json::from_slice(&body).map_err(|error| self.invalid_reply(&format!("answered with something that is no JSON ({error})")))
+    }
+
+    /// The events of a stream until it ends, breaks off or becomes too long. Bytes are counted as they arrive: a line without an end must not fill the memory.
+    pub(crate) fn events(&self, response: reqwest::Response) -> BoxStream<'static, Sse> {
+        let (name, mut left) = (self.name.to_owned(), STREAM_BYTES_MAX);
+        let of_event = Arc::new(AtomicUsize::new(0));
+        let arrived = of_event.clone();
+        let bytes = response.bytes_stream().map(move |chunk| {
+            let chunk = chunk.map_err(|error| io::Error::other(error.without_url()))?;
+            left = left.saturating_sub(chunk.len());
+            let of_event = arrived.fetch_add(chunk.len(), Ordering::Relaxed) + chunk.len();
+            if left == 0 || of_event > EVENT_BYTES_MAX {
+                tracing::warn!(
+                    agent = name.as_str(),
+                    "its stream is too long (at most {STREAM_BYTES_MAX} bytes, {EVENT_BYTES_MAX} of one event); its state is read instead"
+                );
+                return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+            }
+            Ok(chunk)
+        });
+        let events = SseStream::from_bytes_stream(bytes).inspect(move |_| of_event.store(0, Ordering::Relaxed));
+        events.take_while(|event| ready(event.is_ok())).filter_map(|event| ready(event.ok())).boxed()
     }
 
     pub(crate) async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {

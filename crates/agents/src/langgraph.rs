@@ -21,7 +21,6 @@ use graph::{Failure, FailureKind, Job, Reply};
 use http::header::{HeaderMap, HeaderName};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use sse_stream::SseStream;
 use wire::langgraph::{Interrupt, Run, RunStatus};
 use wire::langserve::Description;
 
@@ -31,8 +30,6 @@ use crate::langserve::{Service, state_of, turned};
 /// The graph that is meant where nobody says which.
 pub(crate) const ASSISTANT: &str = "agent";
 
-/// Bytes of one stream; a longer one is given up and the state is read instead.
-const STREAM_BYTES_MAX: usize = 64 << 20;
 /// Runs of the thread that are looked through for ours.
 const RUNS_MAX: usize = 20;
 /// Between two looks at a run whose stream broke off.
@@ -219,17 +216,12 @@ impl Remote<'_> {
         let Ok(response) = self.line.send(client.get(url).header("accept", "text/event-stream").header("last-event-id", last.as_str())).await else {
             return;
         };
-        let mut left = STREAM_BYTES_MAX;
-        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
-        while let Some(Ok(event)) = events.next().await {
+        let mut events = self.line.events(response);
+        while let Some(event) = events.next().await {
             if let Some(id) = event.id.filter(|id| !id.is_empty()) {
                 *last = id;
             }
             let data = event.data.unwrap_or_default();
-            left = left.saturating_sub(data.len());
-            if left == 0 {
-                return tracing::warn!(agent = self.line.name, "its stream has more than {STREAM_BYTES_MAX} bytes; its state is read at the end");
-            }
             match event.event.as_deref().unwrap_or_default() {
                 "end" => return,
                 "error" => *error = Some(error_words(&data)),

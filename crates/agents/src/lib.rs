@@ -149,11 +149,27 @@ impl Remote {
     }
 
     async fn describe(&self) -> Result<Option<wire::langserve::Description>, String> {
-        match self {
+        let described = match self {
             Remote::LangServe(service) => service.describe().await,
             Remote::LangGraph(graph) => graph.describe().await,
             Remote::A2a(agent) => agent.describe().await,
-        }
+        };
+        Ok(described?.map(shortened))
+    }
+}
+
+const NAME_CHARS_MAX: usize = 100;
+const ABOUT_CHARS_MAX: usize = 400;
+const CAPABILITIES_MAX: usize = 20;
+
+/// What an agent says of itself is shown to people and to models: short, and without characters that nobody sees.
+fn shortened(description: wire::langserve::Description) -> wire::langserve::Description {
+    let short = |text: &str, chars_max: usize| -> String { evidence::visible(text).chars().take(chars_max).collect() };
+    let capability = |one: Capability| Capability { name: short(&one.name, NAME_CHARS_MAX), about: short(&one.about, ABOUT_CHARS_MAX) };
+    wire::langserve::Description {
+        name: short(&description.name, NAME_CHARS_MAX),
+        about: short(&description.about, ABOUT_CHARS_MAX),
+        capabilities: description.capabilities.into_iter().filter(|one| !one.name.is_empty()).take(CAPABILITIES_MAX).map(capability).collect(),
     }
 }
 

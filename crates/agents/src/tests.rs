@@ -340,3 +340,16 @@ async fn p9_the_documents_names_mean_the_agents_of_the_team() {
         assert_eq!(agents.names(), ["writer"], "{variable}");
     }
 }
+
+#[test]
+fn what_an_agent_says_of_itself_is_short_and_visible() {
+    let capability = |name: String| Capability { name, about: "a\u{200b}b".repeat(1_000) };
+    let long = wire::langserve::Description {
+        name: "n".repeat(10_000),
+        about: "x".repeat(1 << 20),
+        capabilities: (0..1_000).map(|number| capability(number.to_string())).collect(),
+    };
+    let short = shortened(long);
+    assert_eq!((short.name.len(), short.about.len(), short.capabilities.len()), (100, 400, 20));
+    assert!(short.capabilities.iter().all(|one| one.about.chars().count() == 400 && !one.about.contains('\u{200b}')));
+}

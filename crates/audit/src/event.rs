@@ -28,6 +28,9 @@ pub enum EventKind {
     /// A tool or a server was switched on.
     ToolEnabled,
     ToolDisabled,
+    /// A key of a model or a tool was stored; `detail` has its name.
+    KeyStored,
+    KeyRemoved,
     ThreadDeleted,
     /// A link was made through which anybody can read a conversation.
     ThreadShared,
@@ -59,6 +62,8 @@ impl EventKind {
             EventKind::ServersImported => "servers_imported",
             EventKind::ToolEnabled => "tool_enabled",
             EventKind::ToolDisabled => "tool_disabled",
+            EventKind::KeyStored => "key_stored",
+            EventKind::KeyRemoved => "key_removed",
             EventKind::ThreadDeleted => "thread_deleted",
             EventKind::ThreadShared => "thread_shared",
             EventKind::ThreadUnshared => "thread_unshared",

@@ -23,6 +23,7 @@ mod question;
 mod settings_table;
 mod streamed;
 mod style;
+mod text_diff;
 mod trace;
 mod view;
 

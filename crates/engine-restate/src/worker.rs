@@ -52,7 +52,7 @@ impl Worker {
                 "whoever reaches {address} could have effects performed; name the public key of the Restate server with --identity-key, or listen on 127.0.0.1"
             ));
         }
-        let listener = listen::bind(address).map_err(|error| format!("{address} cannot be listened on: {error}"))?;
+        let listener = listen::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
         let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, identity });
         Ok(Worker { shared, listener })
     }

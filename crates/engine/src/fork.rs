@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
+use graph::{Breakpoint, Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
 use serde_json::Value;
 
 use crate::driver::RunSource;
@@ -20,6 +20,8 @@ pub struct Fork {
     pub replies: BTreeMap<u32, Value>,
     /// The thread of the new run; a new one by default.
     pub thread: Option<ThreadId>,
+    /// Nodes before which the new run waits, [`graph::EVERY_NODE`] for all; not before the first one that it performs.
+    pub breakpoints: Vec<String>,
     /// The id of the new run, for callers that subscribe before it starts.
     pub run: Option<RunId>,
 }
@@ -36,7 +38,11 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         depth: 0,
         shape: None,
         // Permissions of the forked run do not apply to the new one.
-        context: RunContext { allowed: Vec::new(), ..then.context },
+        context: RunContext {
+            allowed: Vec::new(),
+            breakpoints: breakpoints(&then.context.breakpoints, &fork.breakpoints, fork.at_step),
+            ..then.context
+        },
         // Replies and state that the caller supplied are unchecked input.
         is_tainted: then.is_tainted || fork.patch.is_some() || !fork.replies.is_empty(),
         forked_from: Some(Origin { run: run.clone(), step: fork.at_step }),
@@ -77,4 +83,11 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         Ok(RunSource::New { machine, title: title.clone(), past: past.clone() })
     };
     inner.begin_run(source, place).await.map(|_| new.clone())
+}
+
+/// The past of the new run waits where the old one did, what follows where the caller wants it.
+fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64) -> Vec<Breakpoint> {
+    let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(at_step, |until| until.min(at_step))), ..one.clone() };
+    let from = |before: &String| Breakpoint { from_step: at_step + 1, ..Breakpoint::new(before.as_str()) };
+    old.iter().map(until).chain(new.iter().map(from)).collect()
 }

@@ -1,4 +1,5 @@
-//! Addresses of the network that a run may open although it has read private text: those in the user's own words, and those of public results.
+//! Addresses of the network that a run may open although it has read private text: those in the user's own words, and those of public results. Mail
+//! addresses in the user's words are those that something may be sent to without asking.
 //!
 //! An address that a model composed after it read a private document can carry that document's text to the owner of the address. An address that the user
 //! wrote, or that a public result gave before, was composed without it. Here they are only collected; the tool handler compares them with a call.
@@ -60,7 +61,7 @@ impl Addresses {
                 let is_end = |c: char| c.is_whitespace() || matches!(c, '"' | '<' | '>' | '`' | '(' | ')' | '[' | ']' | '{' | '}');
                 for word in text.split(is_end).map(|word| word.trim_matches(|c: char| matches!(c, '.' | ',' | ';' | ':' | '!' | '?' | '\'' | '*'))) {
                     let address = if word.starts_with("www.") { format!("https://{word}") } else { word.to_owned() };
-                    if is_web(&address) && address.len() <= BYTES_MAX && self.named.len() < COUNT_MAX {
+                    if (is_web(&address) || is_mailbox(&address)) && address.len() <= BYTES_MAX && self.named.len() < COUNT_MAX {
                         self.named.insert(address);
                     }
                 }
@@ -70,6 +71,13 @@ impl Addresses {
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
+}
+
+/// Whether a text is a mail address as a whole. Nothing more is decided from it than that a user wrote it.
+pub fn is_mailbox(address: &str) -> bool {
+    let is_part =
+        |part: &str| !part.is_empty() && !part.contains(|c: char| c.is_whitespace() || matches!(c, '@' | '/' | ':' | '<' | '>' | ',' | ';'));
+    address.split_once('@').is_some_and(|(name, host)| is_part(name) && is_part(host) && !host.starts_with('.') && !host.ends_with('.'))
 }
 
 fn is_web(address: &str) -> bool {
@@ -89,6 +97,9 @@ mod tests {
             json!({ "question": "Read https://a.example/x?y=1, (http://b.example) and www.c.example.", "settings": [{ "x": "HTTPS://D.example" }] });
         let named: Vec<String> = Addresses::named_in(&input).named().map(str::to_owned).collect();
         assert_eq!(named, ["HTTPS://D.example", "http://b.example", "https://a.example/x?y=1", "https://www.c.example"]);
+        let named: Vec<String> = Addresses::named_in(&json!("Mail it to <Ann@x.example>, bob@y.example.")).named().map(str::to_owned).collect();
+        assert_eq!(named, ["Ann@x.example", "bob@y.example"]);
+        assert!(Addresses::named_in(&json!("@bob, 3 @ 4, a@b@c, x@.example")).is_empty());
         assert!(Addresses::named_in(&json!("notes.md, ftp://x.example, e.g. 3.5")).is_empty());
         let many = Addresses::named_in(&json!((0..2_000).map(|n| format!("https://{n}.example ")).collect::<String>()));
         assert_eq!(many.named().count(), COUNT_MAX);

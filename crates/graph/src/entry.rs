@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Addresses, Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, ThreadId, UserId};
+use crate::{Addresses, Breakpoint, Budget, Digest, HeldCall, Name, Reply, RunId, TaskId, ThreadId, UserId};
 
 /// The version this build writes, and the newest it reads.
 pub const ENTRY_VERSION: u32 = 1;
@@ -110,6 +110,9 @@ pub struct RunContext {
     /// The only sources that the run may use: `server.tool`, a server, or `document:NAME`. `None` does not limit them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<Vec<String>>,
+    /// Nodes before which the run waits for a person.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub breakpoints: Vec<Breakpoint>,
 }
 
 /// The effect that a child run answers.

@@ -67,8 +67,8 @@ mod node;
 mod reply;
 mod run;
 
-pub use addresses::Addresses;
-pub use ask::{Ask, AskError, Backoff, Need, Placeholder, Request};
+pub use addresses::{Addresses, is_mailbox};
+pub use ask::{Ask, AskError, Backoff, Placeholder, Need, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};
 pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, RunContext, Start};
@@ -80,7 +80,10 @@ pub use limits::Limits;
 pub use memory::{Context, Note, NoteScope, WITHOUT_FINDINGS};
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
-pub use run::{ALLOW_ALL, Consent, Fault, HeldCall, Job, Next, Objection, Outcome, Run, Snapshot, SnapshotError, Verdict, Waiting};
+pub use run::{
+    ALLOW_ALL, Breakpoint, Consent, EVERY_NODE, Fault, HeldCall, Job, Next, Objection, Outcome, Run, Snapshot, SnapshotError, StepState, Verdict,
+    Waiting,
+};
 
 /// A name shared by many events and jobs; cloning it costs a counter.
 pub type Name = std::sync::Arc<str>;

@@ -3,14 +3,15 @@
 //! | the server | the tool | asks |
 //! |---|---|---|
 //! | built in or `trusted` | says that it only reads, or destroys nothing | when it may carry private text out; see `private_text` |
-//! | built in or `trusted` | anything else | when the run has seen output of tools or agents |
+//! | built in or `trusted` | anything else | when the run has seen output of tools or agents, or would send to somebody whom the user did not name |
 //! | any other | anything, whatever it says about itself | always |
 //! | none of that name | | when the run has seen output of tools or agents; the call fails in any case |
 //!
 //! What the user allowed beforehand is checked by the engine, except for the names in the configuration, which hold for everybody.
 
 use effects::held_call::{held_call, server_of, shown_name};
-use graph::{Job, Objection, ToolCall};
+use graph::{Job, Objection, ToolCall, is_mailbox};
+use serde_json::Value;
 
 use super::{Tools, private_text};
 
@@ -25,12 +26,16 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
         return private_text::objection(job, call, tool).map(|why| Objection { why, call: Some(held_call(job, call)) });
     }
     if !is_tainted && (is_trusted || server.is_none()) {
-        return None;
+        let stranger = tool.filter(|tool| is_open_world(tool)).and_then(|_| unnamed_recipient(&call.arguments, job));
+        return stranger.map(|to| Objection {
+            why: format!("It would send something to {}, and you did not name that address.", shown_name(to)),
+            call: Some(held_call(job, call)),
+        });
     }
     let why = match is_trusted {
         true => "It may change something, and what it is given may come from a tool, an agent or a page and not from you.".to_owned(),
         false if tool.is_some_and(says_read_only) => {
-            format!("It says that it only reads, but the server {} is not trusted, so that does not count.", shown_name(server_name))
+            format!("It is declared read-only, but the server {} is not trusted, so the declaration does not count.", shown_name(server_name))
         }
         false => format!("It may change something: the server {} is not trusted.", shown_name(server_name)),
     };
@@ -47,6 +52,24 @@ pub(super) fn may_change(tools: &Tools, call: &ToolCall) -> bool {
 /// By the word of a server that is believed. What says nothing is taken to change things, as MCP has it.
 fn is_harmless(tool: &rmcp::model::Tool) -> bool {
     says_read_only(tool) || tool.annotations.as_ref().and_then(|hints| hints.destructive_hint) == Some(false)
+}
+
+fn is_open_world(tool: &rmcp::model::Tool) -> bool {
+    tool.annotations.as_ref().and_then(|hints| hints.open_world_hint) == Some(true)
+}
+
+/// A mail address among the arguments that is not in the user's own words: a model made it up.
+fn unnamed_recipient<'a>(arguments: &'a Value, job: &Job) -> Option<&'a str> {
+    match arguments {
+        Value::String(text) => {
+            let address = text.rsplit_once('<').map_or(text.as_str(), |(_, address)| address.trim_end().trim_end_matches('>')).trim();
+            let is_named = job.addresses.named().any(|named| named.eq_ignore_ascii_case(address));
+            (is_mailbox(address) && !is_named).then_some(address)
+        }
+        Value::Array(items) => items.iter().find_map(|item| unnamed_recipient(item, job)),
+        Value::Object(fields) => fields.values().find_map(|field| unnamed_recipient(field, job)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => None,
+    }
 }
 
 fn says_read_only(tool: &rmcp::model::Tool) -> bool {
@@ -96,6 +119,23 @@ mod tests {
                 assert_eq!(why(true, tool, is_tainted).is_some(), is_tainted, "{tool} of a trusted server");
             }
         }
-        assert!(why(false, "read", false).unwrap().why.contains("says that it only reads"));
+        assert!(why(false, "read", false).unwrap().why.contains("is declared read-only"));
+    }
+
+    #[tokio::test]
+    async fn a_recipient_whom_the_user_did_not_name_is_asked_about() {
+        let tools = with_server("mail", true);
+        let send = Tool::new("send", "Sends", JsonObject::new())
+            .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).open_world(true));
+        tools.0.server("mail").unwrap().remember(vec![send]);
+        let why = |to: Value| {
+            let mut job = scripted::jobs(&[graph::tool("mail.send", json!({ "to": to, "text": "Write to eve@x.example" }))]).remove(0);
+            job.addresses = std::sync::Arc::new(graph::Addresses::named_in(&json!("Mail the total to ann@x.example")));
+            let Effect::CallTool(call) = &*job.effect else { panic!("a tool call") };
+            objection(&tools, &job, call).map(|objection| objection.why)
+        };
+        assert_eq!(why(json!(["ann@x.example"])), None);
+        assert_eq!(why(json!("Ann <Ann@X.example>")), None);
+        assert!(why(json!(["ann@x.example", "bob@x.example"])).unwrap().contains("bob@x.example"));
     }
 }

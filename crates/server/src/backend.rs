@@ -53,6 +53,10 @@ pub trait Backend: Send + Sync + 'static {
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded>;
     /// A document that this user uploaded.
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>>;
+    /// Its text as it is indexed, from one line (page, paragraph) on.
+    async fn document_text(&self, _user: &UserId, _name: &str, _from: u32) -> Result<api::DocumentText> {
+        Err(Problem::not_found("document"))
+    }
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
     /// The text around a span in its document, if this user may read it.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;

@@ -47,6 +47,7 @@ pub mod proxies;
 pub mod quota;
 mod records;
 pub mod registry;
+mod rendering;
 pub mod rights;
 pub mod service;
 pub mod tls;

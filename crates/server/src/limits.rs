@@ -88,7 +88,7 @@ limits! {
     langserve_body_bytes_max = 4 * MIB, 1_024 => GIB;
     /// Bytes of one uploaded document.
     upload_bytes_max = 20 * MIB, 1_024 => GIB;
-    /// Bytes of request bodies of one user in memory at the same time.
+    /// Bytes of request bodies of one user in memory at the same time; the same for long responses that were not read yet.
     bodies_bytes_max = 32 * MIB, 1_024 => 64 * GIB;
     /// Bytes of request bodies of all users in memory at the same time.
     bodies_bytes_total_max = 128 * MIB, 1_024 => 64 * GIB;

@@ -27,6 +27,7 @@ struct User {
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
+    responses: Arc<Semaphore>,
 }
 
 /// Tokens that refill at a rate.
@@ -69,6 +70,8 @@ pub(crate) struct BodyPermit {
 }
 
 const KIB: u64 = 1_024;
+/// Responses up to this length are limited by the number of requests only.
+const RESPONSE_BYTES_FREE: u64 = 64 * KIB;
 /// Users come from the store, so there are few; this bounds memory in any case.
 const USERS_MAX: usize = 10_000;
 
@@ -131,6 +134,18 @@ impl Quota {
         Ok(BodyPermit { user, total, of_user, of_all, bytes: 0 })
     }
 
+    /// Memory for a response that is complete, until it was sent: whoever reads slowly must not keep many long ones in memory. Short ones are not counted.
+    pub(crate) fn response(&self, user: &UserId, bytes: u64) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+        if bytes <= RESPONSE_BYTES_FREE {
+            return Ok(None);
+        }
+        let bytes_max = self.0.limits.bodies_bytes_max;
+        // One that is longer than all that is allowed is sent alone.
+        let kib = u32::try_from(bytes.min(bytes_max).div_ceil(KIB)).unwrap_or(u32::MAX);
+        let taken = self.of(user, |of| of.responses.clone().try_acquire_many_owned(kib));
+        taken.map(Some).map_err(|_| Problem::too_many(format!("responses of {bytes_max} bytes are on their way to you; read them first"), 1))
+    }
+
     fn of<T>(&self, user: &UserId, then: impl FnOnce(&mut User) -> T) -> T {
         let limits = self.0.limits;
         let mut users = self.lock();
@@ -144,6 +159,7 @@ impl Quota {
             runs: Arc::new(Semaphore::new(count(limits.runs_max))),
             streams: Arc::new(Semaphore::new(count(limits.streams_max))),
             bodies: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
+            responses: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
         });
         then(of)
     }
@@ -215,5 +231,21 @@ mod tests {
         assert!(of_bob.grow(5_000) && !of_bob.grow(4_000), "of all users");
         drop(of_ada);
         assert!(of_bob.grow(4_000));
+    }
+
+    #[test]
+    fn long_responses_that_are_not_read_are_bounded_per_user() {
+        let quota = Quota::new(Limits { bodies_bytes_max: 1 << 20, ..Limits::default() });
+        let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
+        let first = quota.response(&ada, 700 << 10).unwrap();
+        assert_eq!(quota.response(&ada, 400 << 10).map(drop).unwrap_err().status, 429);
+        assert!(quota.response(&ada, 64 << 10).unwrap().is_none(), "a short one is always sent");
+        assert!(quota.response(&bob, 900 << 10).is_ok());
+        drop(first);
+        // Longer than all that is allowed: sent, but alone.
+        let alone = quota.response(&ada, 50 << 20).unwrap();
+        assert!(quota.response(&ada, 100 << 10).is_err());
+        drop(alone);
+        assert!(quota.response(&ada, 100 << 10).is_ok());
     }
 }

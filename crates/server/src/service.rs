@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, Method, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
@@ -127,9 +127,15 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
     };
     request.extensions_mut().insert(quota.limits());
     let (request, kept) = bodies::counted(request, body);
+    let is_read = request.method() == Method::GET;
     let response = next.run(request).await;
     drop(kept);
-    response.map(|body| Body::new(GuardedBody::new(body, place)))
+    // A stream has no length, and is counted as a stream.
+    let bytes = response.body().size_hint().exact().filter(|_| is_read).unwrap_or(0);
+    match quota.response(&who.user, bytes) {
+        Ok(memory) => response.map(|body| Body::new(GuardedBody::new(body, (place, memory)))),
+        Err(problem) => problem.into_response(),
+    }
 }
 
 /// Tools are shared: every user can list them, and only operators enable and call them.

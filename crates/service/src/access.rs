@@ -84,7 +84,7 @@ impl Bind {
         };
         let config = Config::for_run(globals)?;
         // Agents and registries have no page.
-        let provider = if users.is_some() { config.server.provider()? } else { None };
+        let provider = if users.is_some() { config.server.provider(&|name| config.key(name))? } else { None };
         let guard = match users {
             Some(store) => Guard::with_users(self.token.as_deref(), store),
             None => Guard::new(self.token.as_deref()),

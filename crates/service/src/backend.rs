@@ -23,7 +23,6 @@ use crate::excerpt;
 use crate::export;
 use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::keys;
 use crate::library::Library;
 use crate::model_options::{self, OllamaLookup};
 use crate::model_test;
@@ -173,6 +172,7 @@ impl Backend for ServiceBackend {
             has_docs: self.library.has_any(user) && wish.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
             settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&wish.allow)?,
+            breakpoints: wish.breakpoints.clone(),
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),
@@ -222,10 +222,10 @@ impl Backend for ServiceBackend {
     async fn keys(&self) -> Result<Vec<api::StoredKey>> {
         let Some(config) = &self.config else { return Ok(Vec::new()) };
         let mut names: Vec<String> = config.table().endpoints.values().filter_map(variable_of).collect();
-        names.extend(keys::names());
+        names.extend(config.keys.names());
         names.sort();
         names.dedup();
-        let state = |name: &str| match (config::from_environment(name), keys::stored(name)) {
+        let state = |name: &str| match (config::env(name), config.keys.stored(name)) {
             (Some(_), _) => api::KeyState::Environment,
             (None, Some(_)) => api::KeyState::Stored,
             (None, None) => api::KeyState::Missing,
@@ -234,7 +234,8 @@ impl Backend for ServiceBackend {
     }
 
     async fn set_key(&self, name: &str, value: Option<&str>) -> Result<()> {
-        match keys::set(name, value) {
+        let Some(config) = &self.config else { return Err(Problem::invalid("no key can be stored here: a script replaces models and tools")) };
+        match config.keys.set(name, value) {
             Ok(true) => Ok(()),
             Ok(false) => Err(Problem::not_found("stored key")),
             Err(error) => Err(Problem::internal(&format!("the key {name} could not be stored: {error}"))),
@@ -278,6 +279,11 @@ impl Backend for ServiceBackend {
     async fn document(&self, user: &UserId, name: &str) -> Result<Vec<u8>> {
         let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
         blocking(move || library.read(&user, &name)).await
+    }
+
+    async fn document_text(&self, user: &UserId, name: &str, from: u32) -> Result<api::DocumentText> {
+        let (library, user, name) = (self.library.clone(), user.clone(), name.to_owned());
+        blocking(move || library.text(&user, &name, from)).await
     }
 
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()> {

@@ -41,6 +41,10 @@ fn documents(only: &[String]) -> Vec<&str> {
 }
 
 fn is_of(names: &[&str], address: &str) -> bool {
+    // `chosen/../other.md` is not below `chosen`.
+    if address.split(['/', '\\']).any(|part| part == "..") {
+        return false;
+    }
     let file = address.rsplit(['/', '\\']).next().unwrap_or(address);
     let is_below = |folder: &str| address.strip_prefix(folder).is_some_and(|rest| rest.starts_with(['/', '\\']));
     names.iter().any(|name| *name == file || *name == address || is_below(name))
@@ -102,6 +106,10 @@ mod tests {
         }
         let read = |file: &str| refusal(&job("docs.read", json!({ "file": file }), &only), "docs.read").is_none();
         assert!(read("/data/ada/rules.md") && !read("/data/ada/other.md") && !read("/data/rules.md/x"));
+        let below = |file: &str| refusal(&job("docs.read", json!({ "file": file }), &["document:/data/law"]), "docs.read").is_none();
+        assert!(
+            below("/data/law/a.md") && !below("/data/law/../ada/other.md") && !below("/data/law\\..\\ada\\other.md") && !below("/data/lawless/a.md")
+        );
         let mut free = job("mail.send", json!({}), &[]);
         free.context.only = None;
         assert_eq!(refusal(&free, "mail.send"), None);

@@ -16,7 +16,7 @@ use server::rights::Users;
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::keys;
+use crate::keys::Keys;
 use crate::server_section::ServerSection;
 use crate::settings::Configured;
 
@@ -52,6 +52,9 @@ pub struct Config {
     /// The path it was read from, if any.
     #[serde(skip)]
     pub path: Option<PathBuf>,
+    /// Keys that operators stored.
+    #[serde(skip)]
+    pub(crate) keys: Keys,
 }
 
 #[derive(Debug, Deserialize)]
@@ -202,15 +205,15 @@ impl Default for Embedded {
 
 impl Config {
     pub fn read(globals: &GlobalArgs) -> Result<Config> {
-        keys::open(&hub::folder(globals)?);
+        let keys = Keys::below(&hub::folder(globals)?);
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
-        let Some(path) = globals.config.clone().or(usual) else { return Ok(Config::empty(globals)) };
+        let Some(path) = globals.config.clone().or(usual) else { return Ok(Config { keys, ..Config::empty(globals) }) };
         let wrong = |why: String| ServiceError::Usage(format!("the configuration {} {why}", path.display()));
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Users::new(config.users.clone(), config.groups.clone()).map_err(|error| wrong(format!("is wrong: {error}")))?;
         let settings = Configured::new(&globals.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
-        Ok(Config { path: Some(path), settings, ..config })
+        Ok(Config { path: Some(path), settings, keys, ..config })
     }
 
     fn empty(globals: &GlobalArgs) -> Config {
@@ -237,7 +240,12 @@ impl Config {
             port: self.team.discover.unwrap_or(true).then(|| self.team.port(one)),
         };
         let team: Vec<TeamAgent> = self.settings.registry().specialists().iter().map(as_agent).collect();
-        agents::Agents::new(&self.agents, &team, &env).map_err(ServiceError::Usage)
+        agents::Agents::new(&self.agents, &team, &|name| self.key(name)).map_err(ServiceError::Usage)
+    }
+
+    /// A key of a model, a tool or an agent: from the environment, or as an operator stored it.
+    pub fn key(&self, name: &str) -> Option<String> {
+        self.keys.find(name)
     }
 
     pub fn table(&self) -> Table {
@@ -268,13 +276,8 @@ impl Embedded {
     }
 }
 
-/// Keys come from here, or from what operators stored, and nothing else of it is kept. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
+/// A variable of the environment. Where `NAME` is not set, `NAME_FILE` may name a file whose first line it is.
 pub fn env(name: &str) -> Option<String> {
-    from_environment(name).or_else(|| keys::stored(name))
-}
-
-/// The same without what operators stored.
-pub(crate) fn from_environment(name: &str) -> Option<String> {
     std::env::var(name).ok().or_else(|| {
         let path = PathBuf::from(std::env::var_os(format!("{name}_FILE"))?);
         match std::fs::read_to_string(&path) {

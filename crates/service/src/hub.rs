@@ -79,10 +79,10 @@ impl Servers {
             }
         };
         let token = match &settings.tools.registry_token_env {
-            None => config::env(REGISTRY_TOKEN),
+            None => settings.key(REGISTRY_TOKEN),
             Some(variable) => {
                 let lacks = || ServiceError::Usage(format!("[tools] registry_token_env names {variable}, which is not set"));
-                Some(config::env(variable).ok_or_else(lacks)?)
+                Some(settings.key(variable).ok_or_else(lacks)?)
             }
         };
         Ok(Some(RegistrySource { url, is_trusted: settings.tools.registry_trusted, token: token.map(RedactedText::new) }))

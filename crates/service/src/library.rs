@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use graph::UserId;
-use index::{Error, Folders, OwnedFolder, Report, State};
+use index::{Error, Folders, Location, OwnedFolder, Report, State};
 use server::problem::{Problem, StatusCode};
 use store::Store;
 use wire::api;
@@ -175,6 +175,23 @@ impl Library {
             std::io::ErrorKind::NotFound => Problem::not_found("document"),
             _ => Problem::internal(&error),
         })
+    }
+
+    /// The text of a document as it is indexed, from one line (page, paragraph) on, up to the limit of an excerpt.
+    pub(crate) fn text(&self, user: &UserId, name: &str, from: u32) -> std::result::Result<api::DocumentText, Problem> {
+        let path = self.folder(user).join(name);
+        if !path.is_file() {
+            return Err(Problem::not_found("document"));
+        }
+        let address = path.to_string_lossy();
+        let read = self.0.folders.read_for(Some(user.as_str()), &address, Some(from), None);
+        // Users are told the name that they gave, not the place on the server.
+        let read = read.map_err(|error| Problem::invalid(error.to_string().replace(&*address, name)))?;
+        let (from, to) = match read.place {
+            Location::Page(page) => (page, page),
+            Location::Lines(from, to) | Location::Paragraphs(from, to) => (from, to),
+        };
+        Ok(api::DocumentText { name: name.to_owned(), text: read.text, from, to, total: read.total })
     }
 
     pub(crate) async fn remove(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {

@@ -14,7 +14,7 @@ use models::choice::{self, Choice, ModelRequest, Source};
 use models::{Family, Model, Models, Name, cassette, remote};
 use verifier::Verifier;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub::Servers;
@@ -108,7 +108,8 @@ impl ModelOptions {
                 choice = choose(self.model.clone(), config, false, OllamaLookup::IfNeeded).await?;
             }
         }
-        let models = Models::new(config.table(), choice.model.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
+        let models =
+            Models::new(config.table(), choice.model.clone(), &|name| config.key(name)).map_err(|trouble| ServiceError::Usage(trouble.message))?;
         Ok((with_embedded(models, config)?, choice))
     }
 }
@@ -166,7 +167,7 @@ fn micros(usd: f64) -> u64 {
 /// The models with a caller's own, which is used for every call. It counts as a large one.
 fn with_own(model: &Arc<dyn Model>, config: &Config) -> Result<Models> {
     let name = Name { family: Family::Compat("own".to_owned()), model: "model".to_owned() };
-    let models = Models::new(config.table(), name.clone(), &config::env).map_err(|trouble| ServiceError::Usage(trouble.message))?;
+    let models = Models::new(config.table(), name.clone(), &|name| config.key(name)).map_err(|trouble| ServiceError::Usage(trouble.message))?;
     Ok(models.with(name, model.clone()))
 }
 
@@ -223,7 +224,8 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
             choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
         }
     };
-    choice::choose(&ModelRequest { flag }, &table, &config::env, ollama, &embedded).map_err(|unusable| ServiceError::Usage(unusable.to_string()))
+    choice::choose(&ModelRequest { flag }, &table, &|name| config.key(name), ollama, &embedded)
+        .map_err(|unusable| ServiceError::Usage(unusable.to_string()))
 }
 
 pub fn name_of(pinned: &Pinned) -> Name {

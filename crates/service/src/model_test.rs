@@ -8,7 +8,7 @@ use models::{Family, Models, Name, Table};
 use server::problem::Problem;
 use wire::api;
 
-use crate::config::{self, Config};
+use crate::config::Config;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const TOKENS_MAX: u32 = 64;
@@ -19,7 +19,7 @@ pub(crate) async fn test(name: Name, config: &Config) -> Result<api::TestedModel
         return Err(Problem::invalid("this model is part of the server and needs no key; ask it a question"));
     }
     let table = Table { fallbacks: Vec::new(), ..config.table() };
-    let models = Models::new(table, name.clone(), &config::env).map_err(|error| Problem::conflict(error.message))?;
+    let models = Models::new(table, name.clone(), &|name| config.key(name)).map_err(|error| Problem::conflict(error.message))?;
     let messages = vec![Message { role: "user".to_owned(), content: "Answer with the one word: ready".to_owned() }];
     let call = ModelCall { purpose: "test".to_owned(), messages, tokens_max: Some(TOKENS_MAX), ..ModelCall::default() };
     let run = engine::new_run_id();

@@ -3,7 +3,7 @@
 use engine::Order;
 use flows::input::{ModelProfile, Question};
 use flows::{Descriptor, Registry};
-use graph::{ALLOW_ALL, Budget, RunContext, ThreadId};
+use graph::{ALLOW_ALL, Breakpoint, Budget, RunContext, ThreadId};
 use serde_json::{Map, Value, json};
 
 use crate::budget;
@@ -37,6 +37,9 @@ pub struct AskOptions {
     /// Allow every tool call without asking; meant for unattended jobs in a sandbox
     #[arg(long)]
     pub yes: bool,
+    /// Wait before this node of the flow until a person continues the run, `*` for every node; may be repeated
+    #[arg(long = "break", value_name = "NODE")]
+    breakpoints: Vec<String>,
     /// A setting of the flow; `baton flows show FLOW` lists them. May be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -80,6 +83,7 @@ impl AskOptions {
             has_docs,
             settings,
             allowed,
+            breakpoints: self.breakpoints.clone(),
         })
     }
 
@@ -131,6 +135,8 @@ pub struct RunRequest<'a> {
     pub settings: Value,
     /// Tools and servers that need no permission in this run.
     pub allowed: Vec<String>,
+    /// Nodes before which it waits.
+    pub breakpoints: Vec<String>,
 }
 
 /// The named flow, or the default one. Checked before anything else is prepared.
@@ -168,7 +174,11 @@ impl RunRequest<'_> {
             title: Some(self.question.chars().take(TITLE_CHARS_MAX).collect()),
             budget: self.budget,
             thread: self.thread.clone(),
-            context: RunContext { allowed: self.allowed.clone(), ..RunContext::default() },
+            context: RunContext {
+                allowed: self.allowed.clone(),
+                breakpoints: self.breakpoints.iter().map(|node| Breakpoint::new(node.as_str())).collect(),
+                ..RunContext::default()
+            },
             ..Order::new(self.flow.name, self.flow.input_for(&question))
         })
     }

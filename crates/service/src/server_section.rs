@@ -8,7 +8,6 @@ use serde_json::Value;
 use server::limits::Limits;
 use server::oidc::{Oidc, Settings};
 
-use crate::config;
 use crate::error::{Result, ServiceError};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,10 +37,10 @@ impl<'de> Deserialize<'de> for ServerSection {
 
 impl ServerSection {
     /// The provider, with the client's secret from where the configuration says it is.
-    pub(crate) fn provider(&self) -> Result<Option<Oidc>> {
+    pub(crate) fn provider(&self, key: &dyn Fn(&str) -> Option<String>) -> Result<Option<Oidc>> {
         let Some(settings) = &self.oidc else { return Ok(None) };
         let wrong = |why: String| ServiceError::Usage(format!("[server.oidc]: client_secret: {why}"));
-        let secret = settings.client_secret.as_ref().map(|source| source.find(&config::env)).transpose().map_err(wrong)?;
+        let secret = settings.client_secret.as_ref().map(|source| source.find(key)).transpose().map_err(wrong)?;
         Oidc::new(settings.clone(), secret).map(Some).map_err(ServiceError::Usage)
     }
 }

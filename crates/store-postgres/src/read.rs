@@ -18,7 +18,11 @@ pub(crate) async fn run(database: &Database, run: &RunId) -> Result<Option<RunRo
 }
 
 pub(crate) async fn runs(database: &Database, filter: &RunFilter) -> Result<Vec<RunRow>> {
-    let mut query = Query::new(format!("SELECT {RUN_COLUMNS} FROM runs WHERE TRUE"));
+    let columns = match filter.outcome_bytes_max {
+        Some(bytes_max) => RUN_COLUMNS.replace("outcome", &format!("CASE WHEN octet_length(outcome) <= {bytes_max} THEN outcome END")),
+        None => RUN_COLUMNS.to_owned(),
+    };
+    let mut query = Query::new(format!("SELECT {columns} FROM runs WHERE TRUE"));
     if !filter.statuses.is_empty() {
         let statuses: Vec<&'static str> = filter.statuses.iter().map(|status| status.as_str()).collect();
         query.and("status = ANY ($)", statuses);

@@ -264,11 +264,23 @@ pub struct RunFilter {
     /// Runs older than this one.
     pub before: Option<RunId>,
     pub limit: usize,
+    /// Longer outcomes are left out, so that a list of many runs stays small. Those of `None` are all there.
+    pub outcome_bytes_max: Option<usize>,
 }
 
 impl Default for RunFilter {
     fn default() -> Self {
-        RunFilter { statuses: Vec::new(), thread: None, user: None, roots_only: false, id_part: None, unheld_at_ms: None, before: None, limit: 100 }
+        RunFilter {
+            statuses: Vec::new(),
+            thread: None,
+            user: None,
+            roots_only: false,
+            id_part: None,
+            unheld_at_ms: None,
+            before: None,
+            limit: 100,
+            outcome_bytes_max: None,
+        }
     }
 }
 

@@ -7,10 +7,6 @@
 //! ```
 
 #[cfg(feature = "model")]
-mod file;
-#[cfg(feature = "model")]
-mod kernel;
-#[cfg(feature = "model")]
 mod model;
 #[cfg(not(feature = "model"))]
 #[path = "absent.rs"]
@@ -28,12 +24,8 @@ pub enum LoadError {
     Absent,
     #[error("this binary was built without the verifier; build it with the feature `verifier`")]
     NotBuilt,
-    #[error("the verifier weights are cut off")]
-    Truncated,
-    #[error("the header of the verifier weights cannot be read: {0}")]
-    Header(String),
-    #[error("the verifier weights lack {0} or have it in another shape")]
-    Tensor(String),
+    #[error("the verifier: {0}")]
+    Weights(String),
     #[error("the verifier's tokenizer cannot be read: {0}")]
     Tokenizer(String),
     #[error("no threads for the verifier: {0}")]

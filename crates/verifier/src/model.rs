@@ -2,11 +2,11 @@
 
 use std::sync::OnceLock;
 
+use encoder::{Scratch, Text, Weights, WeightsError};
 use evidence::{DecisionWeights, Entailment, Judgement, Pair};
 
 use super::LoadError;
-use super::file::Tensors;
-use super::net::{Net, Scratch, Text};
+use super::net::Net;
 use super::tokens::Words;
 
 static WEIGHTS: &[u8] = include_bytes!("../weights/verifier.bin");
@@ -46,11 +46,11 @@ impl Verifier<'static> {
 
 impl<'b> Verifier<'b> {
     pub fn load(weights: &'b [u8], tokenizer: &[u8]) -> Result<Self, LoadError> {
-        let tensors = Tensors::read(weights)?;
+        let tensors = Weights::read(weights)?;
         let numbers = tensors.floats("calibration")?;
-        let [slope, length, constant] = *numbers.as_slice() else { return Err(LoadError::Tensor("calibration".to_owned())) };
+        let [slope, length, constant] = *numbers.as_slice() else { return Err(WeightsError::Tensor("calibration".to_owned()).into()) };
         let decision = tensors.floats("decision")?;
-        let weights = DecisionWeights::from_slice(&decision).ok_or_else(|| LoadError::Tensor("decision".to_owned()))?;
+        let weights = DecisionWeights::from_slice(&decision).ok_or_else(|| WeightsError::Tensor("decision".to_owned()))?;
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = rayon::ThreadPoolBuilder::new().num_threads(cores.min(THREADS_MAX)).thread_name(|_| "verifier".to_owned()).build();
         Ok(Verifier {
@@ -107,7 +107,7 @@ impl Entailment for Verifier<'_> {
         let texts: Vec<Text> = windows.into_iter().flatten().collect();
         let logits = self.logits_of(&texts);
         let mut rest: &[[f32; 3]] = &logits;
-        let mut lengths = texts.iter().map(|text| text.claim_start);
+        let mut lengths = texts.iter().map(|text| text.second_start);
         let mut judged = Vec::with_capacity(pairs.len());
         for count in counts {
             let (own, after) = rest.split_at(count);
@@ -126,6 +126,12 @@ impl Entailment for Verifier<'_> {
 
     fn weights(&self) -> DecisionWeights {
         self.weights
+    }
+}
+
+impl From<WeightsError> for LoadError {
+    fn from(error: WeightsError) -> Self {
+        LoadError::Weights(error.to_string())
     }
 }
 

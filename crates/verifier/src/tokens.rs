@@ -1,9 +1,10 @@
 //! A claim and its evidence as tokens, in windows that the model can see at once.
 
+use encoder::{POSITIONS_MAX, Text};
 use tokenizers::Tokenizer;
 
 use crate::LoadError;
-use crate::net::{POSITIONS_MAX, Text};
+use crate::net::WORDS;
 
 const CLS: u32 = 101;
 const SEP: u32 = 102;
@@ -26,7 +27,7 @@ impl Words {
         let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(wrong)?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(wrong)?;
-        if tokenizer.get_vocab_size(true) > 30_522 {
+        if tokenizer.get_vocab_size(true) > WORDS {
             return Err(LoadError::Tokenizer("it has more words than the model".to_owned()));
         }
         Ok(Words { tokenizer })
@@ -47,10 +48,10 @@ impl Words {
             ids.push(CLS);
             ids.extend_from_slice(&evidence[start..end]);
             ids.push(SEP);
-            let claim_start = ids.len();
+            let second_start = ids.len();
             ids.extend_from_slice(&claim);
             ids.push(SEP);
-            windows.push(Text { ids, claim_start });
+            windows.push(Text { ids, second_start });
             if end == evidence.len() || windows.len() == WINDOWS_MAX {
                 return windows;
             }

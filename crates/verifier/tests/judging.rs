@@ -71,14 +71,15 @@ fn logits_are_those_of_the_training_scripts() {
 fn other_files_are_refused() {
     let tokenizer = include_bytes!("../weights/tokenizer.json");
     let header = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
-    let cases = [
-        (Vec::new(), LoadError::Truncated),
-        (vec![255; 100], LoadError::Truncated),
-        (header("{}"), LoadError::Tensor("calibration".to_owned())),
-        (header(r#"{"calibration":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#), LoadError::Tensor("calibration".to_owned())),
+    let cases: [(Vec<u8>, &str); 5] = [
+        (Vec::new(), "cannot be read"),
+        (vec![255; 100], "cannot be read"),
+        (header("no"), "cannot be read"),
+        (header("{}"), "lack calibration"),
+        (header(r#"{"calibration":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}}"#), "cannot be read"),
     ];
     for (bytes, expected) in cases {
-        assert_eq!(Verifier::load(&bytes, tokenizer).map(|_| ()).unwrap_err(), expected);
+        let error = Verifier::load(&bytes, tokenizer).map(|_| ()).unwrap_err();
+        assert!(matches!(&error, LoadError::Weights(why) if why.contains(expected)), "{error}");
     }
-    assert!(matches!(Verifier::load(&header("no"), tokenizer).map(|_| ()).unwrap_err(), LoadError::Header(_)));
 }

@@ -248,6 +248,9 @@ pub struct NewRun {
     /// The only sources that may be used: `server.tool`, a server, or `document:NAME` for a document. All of them if left out.
     #[serde(default)]
     pub only: Option<Vec<String>>,
+    /// Nodes of the flow before which the run waits until a person answers `{"continue": true}`; `*` is every node.
+    #[serde(default)]
+    pub breakpoints: Vec<String>,
 }
 
 /// What a run may spend.
@@ -432,6 +435,9 @@ pub struct Fork {
     /// A new thread otherwise.
     #[serde(default)]
     pub thread: Option<String>,
+    /// Nodes before which the new run waits, `*` for every one; not before the first that it runs.
+    #[serde(default)]
+    pub breakpoints: Vec<String>,
 }
 
 /// An answer, and what it stands on.
@@ -673,6 +679,17 @@ pub struct Index {
 pub struct Uploaded {
     pub name: String,
     pub bytes: u64,
+}
+
+/// The text of a document as it is indexed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DocumentText {
+    pub name: String,
+    pub text: String,
+    /// The first and the last line (page of a PDF, paragraph of a DOCX) of `text`, and how many the document has.
+    pub from: u32,
+    pub to: u32,
+    pub total: u32,
 }
 
 /// How one can sign in beside with a token.

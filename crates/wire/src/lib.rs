@@ -14,6 +14,7 @@
 pub mod a2a;
 pub mod agui;
 pub mod api;
+pub mod inspect;
 pub mod langgraph;
 pub mod langserve;
 pub mod openai;

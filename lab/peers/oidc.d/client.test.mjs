@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { freePort, open } from "../../browser/house.mjs";
-import { CLIENT, newKey, openProvider } from "./provider.mjs";
+import { ALGORITHMS, CLIENT, newKey, openProvider } from "./provider.mjs";
 import { Visitor } from "./visitor.mjs";
 
 process.env.BATON_TEST_OIDC_SECRET = CLIENT.secret;
@@ -132,13 +132,28 @@ test("an unknown key is refused and a rotated one is found", async () => {
   provider.signWith = { ...newKey(), kid: provider.key.kid };
   await refused(visitor, await new Visitor().signIn(house.url, "ada"), /could not be verified/);
   assert.match(house.log, /a key that the provider does not publish/);
-  assert.match(house.log, /its signature or its form is wrong/);
+  assert.match(house.log, /its signature is wrong/);
   provider.signWith = null;
   await signedIn("ada");
   // Not within two seconds of the last look at the keys.
   await new Promise((done) => setTimeout(done, 2_500));
   provider.rotate();
   await signedIn("ada");
+});
+
+test("every algorithm that providers use is verified, and a signature of another key is not", async () => {
+  for (const algorithm of ALGORITHMS) {
+    // Not within two seconds of the last look at the keys.
+    await new Promise((done) => setTimeout(done, 2_500));
+    provider.rotate(algorithm);
+    await signedIn("ada");
+    provider.signWith = { ...newKey(algorithm), kid: provider.key.kid };
+    const visitor = new Visitor();
+    await refused(visitor, await visitor.signIn(house.url, "ada"), /could not be verified/);
+    provider.signWith = null;
+  }
+  provider.rotate();
+  await new Promise((done) => setTimeout(done, 2_500));
 });
 
 test("an answer without its attempt, of another browser, or with another state is refused", async () => {

@@ -5,7 +5,7 @@
 //   provider.people.ada = { groups: ["staff"] }        who there is, by login, which is the subject too
 //   provider.tamper = (claims) => claims               changes the next ID tokens, which are signed with the provider's own key
 //   provider.signWith = key                            or with another one; newKey() makes one
-//   provider.rotate()                                  from now on another key, and the old one is gone
+//   provider.rotate("ES256")                           from now on another key, of this algorithm, and the old one is gone
 import { generateKeyPairSync } from "node:crypto";
 import http from "node:http";
 import path from "node:path";
@@ -19,9 +19,18 @@ const jose = await load("jose/dist/webapi/index.js");
 export const CLIENT = { id: "baton", secret: "a secret: with + signs" };
 let keys = 0;
 
-export function newKey() {
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-  return { ...privateKey.export({ format: "jwk" }), kid: `key-${++keys}`, alg: "RS256", use: "sig" };
+const KINDS = {
+  RS256: () => generateKeyPairSync("rsa", { modulusLength: 2048 }),
+  PS256: () => generateKeyPairSync("rsa", { modulusLength: 2048 }),
+  ES256: () => generateKeyPairSync("ec", { namedCurve: "P-256" }),
+  ES384: () => generateKeyPairSync("ec", { namedCurve: "P-384" }),
+  EdDSA: () => generateKeyPairSync("ed25519"),
+  Ed25519: () => generateKeyPairSync("ed25519"),
+};
+export const ALGORITHMS = Object.keys(KINDS);
+
+export function newKey(alg = "RS256") {
+  return { ...KINDS[alg]().privateKey.export({ format: "jwk" }), kid: `key-${++keys}`, alg, use: "sig" };
 }
 
 export async function openProvider(redirect) {
@@ -33,7 +42,8 @@ export async function openProvider(redirect) {
 
   const make = () => {
     const provider = new Provider(issuer, {
-      clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [redirect], post_logout_redirect_uris: [`${origin}/`], response_types: ["code"], grant_types: ["authorization_code"] }],
+      clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [redirect], post_logout_redirect_uris: [`${origin}/`], response_types: ["code"], grant_types: ["authorization_code"], id_token_signed_response_alg: state.key.alg }],
+      enabledJWA: { idTokenSigningAlgValues: ALGORITHMS },
       jwks: { keys: [state.key] },
       cookies: { keys: ["only for tests"] },
       claims: { openid: ["sub"], profile: ["preferred_username"], email: ["email", "email_verified"], groups: ["groups"] },
@@ -76,14 +86,14 @@ export async function openProvider(redirect) {
     if (!answer.id_token || (!state.tamper && !state.signWith)) return body;
     const claims = (state.tamper ?? ((same) => same))(jose.decodeJwt(answer.id_token));
     const key = state.signWith ?? state.key;
-    const signed = new jose.SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: key.kid });
-    return JSON.stringify({ ...answer, id_token: await signed.sign(await jose.importJWK(key, "RS256")) });
+    const signed = new jose.SignJWT(claims).setProtectedHeader({ alg: key.alg, kid: key.kid });
+    return JSON.stringify({ ...answer, id_token: await signed.sign(await jose.importJWK(key, key.alg)) });
   }
 
   return Object.assign(state, {
     issuer,
-    rotate() {
-      state.key = newKey();
+    rotate(alg) {
+      state.key = newKey(alg);
       handler = null;
     },
     config: (more = "") =>

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
+use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
@@ -17,6 +18,8 @@ const HALF_OPEN: usize = 100;
 /// Requests in one flood, at the same time.
 const FLOOD: usize = 200;
 const STREAMS: usize = 80;
+/// How often each form of an answer is asked for at the same time.
+const RENDERED: usize = 4;
 
 pub(super) struct Attacker {
     http: reqwest::Client,
@@ -77,14 +80,22 @@ impl Attacker {
                     name,
                 )
                 .await;
-            // What a run answered is rendered and exported too.
-            let run = serde_json::from_str::<serde_json::Value>(&text).ok().and_then(|value| value["run"].as_str().map(str::to_owned));
-            for ending in ["", ".html", ".pdf", ".docx"] {
-                if let Some(run) = &run {
-                    self.send(self.http.get(format!("{}/api/runs/{run}/answer{ending}", self.url)), name).await;
-                }
+            let begun: Value = serde_json::from_str(&text).unwrap_or_default();
+            if let (Some(run), Some(thread)) = (begun["run"].as_str(), begun["thread"].as_str()) {
+                self.render(name, run, thread).await;
             }
         }
+    }
+
+    /// What a run answered in every form, many times at once: as an answer, as files, as a conversation, and behind a link.
+    async fn render(&self, name: &str, run: &str, thread: &str) {
+        let get = |path: String| self.send(self.http.get(format!("{}{path}", self.url)), name);
+        let share = self.http.post(format!("{}/api/threads/{thread}/shares", self.url)).json(&serde_json::json!({}));
+        let shared: Value = serde_json::from_str(&self.send(share, name).await).unwrap_or_default();
+        let mut paths: Vec<String> = ["", ".html", ".pdf", ".docx"].map(|ending| format!("/api/runs/{run}/answer{ending}")).into();
+        paths.extend(["md", "html", "pdf"].map(|ending| format!("/api/threads/{thread}/export/{ending}")));
+        paths.extend(shared["path"].as_str().map(str::to_owned));
+        futures::future::join_all(paths.iter().cycle().take(paths.len() * RENDERED).cloned().map(get)).await;
     }
 
     async fn flood(&self) {

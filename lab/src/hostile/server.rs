@@ -7,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 
+use super::requests;
+
 const SCRIPT: &str = include_str!("../soak/world.script");
 
 pub(super) struct Server {
@@ -21,7 +23,10 @@ impl Server {
     pub(super) fn start(baton: &Path, memory_bytes_max: u64) -> Result<Server, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let script = folder.path().join("world.script");
-        std::fs::write(&script, SCRIPT).map_err(|error| error.to_string())?;
+        // The first rule that fits wins.
+        let hostile =
+            requests::answers().into_iter().map(|(question, answer)| format!("when model answer text~{question} reply {}\n", Value::from(answer)));
+        std::fs::write(&script, hostile.chain([SCRIPT.to_owned()]).collect::<String>()).map_err(|error| error.to_string())?;
         let log = File::create(folder.path().join("log")).map_err(|error| error.to_string())?;
         let mut command = Command::new("prlimit");
         command.arg(format!("--data={memory_bytes_max}")).arg(baton).args([

@@ -110,7 +110,7 @@ async fn s11_a_server_that_is_not_trusted_cannot_declare_its_tools_harmless() {
     let notes = Notes::new();
     let (shown, _) = notes.ask(&notes.engine(HOSTILE, false, &[]), HOSTILE, "no", &[]).await;
     assert_eq!((shown.len(), notes.lines()), (1, 0), "{shown:?}");
-    assert!(shown[0].contains("says that it only reads, but the server notes is not trusted"), "{}", shown[0]);
+    assert!(shown[0].contains("is declared read-only, but the server notes is not trusted"), "{}", shown[0]);
     // The user trusts this one, and is not asked.
     let (shown, _) = notes.ask(&notes.engine(HOSTILE, true, &[]), HOSTILE, "no", &[]).await;
     assert_eq!((shown, notes.lines()), (vec![], 1));

@@ -2,6 +2,7 @@
 import { Trouble, get, post } from "../core/api.js";
 import { cell, useCell } from "../core/cell.js";
 import { follow } from "../core/stream.js";
+import { t } from "../core/words.js";
 import { delta, newFamily, speaker, told } from "../model/family.js";
 import { useEffect } from "preact/hooks";
 
@@ -124,7 +125,7 @@ export async function resumed(row, family) {
   if (!isOver(row.status)) return post(`/api/runs/${encodeURIComponent(row.run)}/resume`);
   const main = family && speaker(family);
   const last = main?.steps.at(-1);
-  if (!last) throw new Trouble("The steps of this run are not loaded yet. Open the steps, then try again.");
+  if (!last) throw new Trouble(t("The steps of this run are not loaded yet. Open the steps, then try again."));
   return fork(main.id, { at_step: last.step, thread: row.thread });
 }
 

@@ -5,7 +5,7 @@ import { changed } from "../model/settings.js";
 import { onlyOf } from "./sources.js";
 import { flowNamed } from "./status.js";
 
-const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {}, settings: {} };
+const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {}, settings: {}, breakpoints: {} };
 
 export const wishes = cell({ ...USUAL, ...kept("wishes", {}) });
 
@@ -17,9 +17,19 @@ export function wish(change) {
 /// Limits that are set, as `[name, number]`.
 export const limitsOf = (budget) => Object.entries(budget).map(([name, limit]) => [name, Number(limit)]).filter(([, limit]) => limit > 0);
 
+/// Stands for every node of a flow.
+export const EVERY_NODE = "*";
+
+/// The nodes of a flow before which runs wait; those that the flow no longer has are left out.
+export function breakpointsOf(flow) {
+  const nodes = (flowNamed(flow)?.graph?.nodes ?? []).map((node) => node.name);
+  return (wishes.value.breakpoints?.[flow] ?? []).filter((name) => name === EVERY_NODE || nodes.includes(name));
+}
+
 /// As the server takes it; what is left at its default is not sent. `after` is the run that it follows, on a branch.
 export function asRequest(question, thread, after = null) {
   const { flow, model, approve, strict, budget, settings } = wishes.value;
+  const breakpoints = breakpointsOf(flow);
   const request = { question, flow };
   if (thread) request.thread = thread;
   if (thread && after !== null) request.after = after;
@@ -33,5 +43,6 @@ export function asRequest(question, thread, after = null) {
   // `settings` has what was typed for each flow; the server lists what the flow takes.
   const set = changed(flowNamed(flow)?.settings ?? [], settings?.[flow]);
   if (Object.keys(set).length > 0) request.settings = set;
+  if (breakpoints.length > 0) request.breakpoints = breakpoints;
   return request;
 }

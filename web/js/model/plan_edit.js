@@ -1,4 +1,5 @@
 // Changes of a plan by a person, as values: the fields of a step, its place, and what it is sent back as.
+import { t } from "../core/words.js";
 import { item } from "./plan.js";
 import { shown } from "./text.js";
 
@@ -44,8 +45,8 @@ export function needs(steps) {
       for (const number of referred(one)) {
         const other = place.get(number);
         if (other === undefined) continue;
-        if (own[other].isOut) problems.push(`Step ${at + 1} uses what step ${other + 1} finds. Keep that one, leave this one out too, or write the argument yourself.`);
-        else if (other >= at) problems.push(`Step ${at + 1} uses what step ${other + 1} finds, so it must come after it.`);
+        if (own[other].isOut) problems.push(t("Step {n} uses what step {other} finds. Keep that one, leave this one out too, or write the argument yourself.", { n: at + 1, other: other + 1 }));
+        else if (other >= at) problems.push(t("Step {n} uses what step {other} finds, so it must come after it.", { n: at + 1, other: other + 1 }));
       }
     });
   }

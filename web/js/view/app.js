@@ -13,7 +13,7 @@ import { Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
 import { Line, Notices, Token } from "./told.js";
 import { Topbar } from "./topbar.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 const Compare = lazy(async () => (await import("./compare.js")).Compare);
 const Documents = lazy(async () => (await import("./documents.js")).Documents);
@@ -32,7 +32,8 @@ export function App() {
   const isAside = useCell(drawer) !== null;
   const main = useRef(null);
   const isFirst = useRef(true);
-  useEffect(() => {
+  // Layout effects run before the next input is handled; an ordinary effect may move the focus after the user has begun to type.
+  useLayoutEffect(() => {
     closeDrawer();
     // Screen readers are taken to what was opened; the first page begins at its beginning. Who asked a question goes on typing.
     const isTyping = document.activeElement?.id === "question";
@@ -41,6 +42,8 @@ export function App() {
   }, [here.room, here.thread]);
   useTitle(here);
   useEscape(isOpen, () => setOpen(false));
+  // Here and not in the drawer, whose code may still be loading.
+  useEscape(isAside, closeDrawer);
   const skip = (event) => {
     event.preventDefault();
     main.current.focus();

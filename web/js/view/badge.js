@@ -1,22 +1,23 @@
 // How a message was taken: the intent or the flow, with its icon, above the answer.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { flowNamed } from "../data/status.js";
 import { note, speaker } from "../model/family.js";
 import { titled } from "../model/text.js";
 import { Icon, hasIcon } from "./icons.js";
 
-const INTENTS = {
-  search: { icon: "search", title: "Search" },
-  summarize: { icon: "summarize", title: "Summarize" },
-  conversation_query: { icon: "conversation", title: "Conversation Query" },
-};
+const intents = () => ({
+  search: { icon: "search", title: t("Search") },
+  summarize: { icon: "summarize", title: t("Summarize") },
+  conversation_query: { icon: "conversation", title: t("Conversation Query") },
+});
 
 /// What is known of it so far: the intent a flow noted, else the flow the front door took, else the one that was named.
 export function takenAs(family, flow, outcome) {
   const run = family && speaker(family);
   const intent = note(run, "intent") ?? outcome?.output?.intent;
   const name = typeof intent === "string" ? intent : intent?.intent;
-  if (name) return { ...(INTENTS[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? `decided by ${intent.by}` : "" };
+  if (name) return { ...(intents()[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? t("decided by {by}", { by: intent.by }) : "" };
   const root = family?.runs.get(family.root);
   const chosen = note(root, "flow");
   // Until the front door has chosen, there is nothing more to say.

@@ -22,13 +22,13 @@ export function Composer({ begun = () => {}, thread = null, send, running, canSe
   const [hint, setHint] = useState("");
   const [attached, setAttached] = useState([]);
   const area = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!words) return;
     setText(words);
     taken();
     area.current.focus();
   }, [words]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isFirst && matchMedia("(pointer: fine)").matches) area.current.focus();
   }, [isFirst]);
   useEffect(() => setHint(""), [running]);
@@ -56,7 +56,8 @@ export function Composer({ begun = () => {}, thread = null, send, running, canSe
     const isTaken = await send(question);
     setBusy(false);
     if (isTaken) {
-      setText("");
+      // What was typed while the question was on its way is kept.
+      setText((now) => (now === text ? "" : now));
       setAttached([]);
     }
     return undefined;

@@ -15,7 +15,7 @@ import { choicesTo, pathOf } from "../model/branches.js";
 import { Composer } from "./composer.js";
 import { FirstRun } from "./first.js";
 import { Latest, useStayAtEnd } from "./latest.js";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
 /// Everything that only a conversation with turns needs. Whoever begins to type will need it soon.
 const parts = () => import("./thread_parts.js");
@@ -37,7 +37,7 @@ export function Conversation({ thread, run }) {
   const path = pathOf(here.turns, here.after, choices);
   const running = here.turns.findLast((turn) => turn.run && !isOver(turn.run.status))?.run.run ?? null;
   const scroll = useStayAtEnd(thread, path.length);
-  useEffect(() => setFollowing(null), [thread]);
+  useLayoutEffect(() => setFollowing(null), [thread]);
   const isKnown = here.turns.some((turn) => turn.run?.run === run);
   useEffect(() => {
     if (run !== null && isKnown) choose(thread, choicesTo(here.turns, here.after, run));

@@ -2,11 +2,11 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { Icon } from "./icons.js";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export function Dialog({ title, close, children, isWide = false }) {
   const box = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const opener = document.activeElement;
     box.current.showModal();
     return () => opener?.isConnected && opener.focus();

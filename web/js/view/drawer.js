@@ -2,23 +2,23 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
-import { useEscape } from "../core/escape.js";
 import { closeDrawer, drawer } from "../data/drawer.js";
+import { DocumentText } from "./document_text.js";
 import { Icon } from "./icons.js";
+import { Inspect } from "./inspect.js";
 import { Span } from "./span.js";
 import { Task } from "./task.js";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
-const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task] };
+const KINDS = { span: [() => t("Source"), Span], task: [() => t("Step"), Task], inspect: [() => t("Inspect"), Inspect], document: [() => t("Contents of the document"), DocumentText] };
 
 export function Drawer() {
   const content = useCell(drawer);
   const box = useRef(null);
   const isOpen = content !== null;
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isOpen) box.current.focus();
   }, [isOpen, content]);
-  useEscape(isOpen, closeDrawer);
   if (!isOpen) return null;
   const [name, view] = KINDS[content.kind] ?? KINDS.task;
   const title = name();

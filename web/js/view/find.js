@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { useEscape } from "../core/escape.js";
 import { t } from "../core/words.js";
 import { Icon } from "./icons.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /// The turns that hold all of the words, in their order.
 export function turnsWith(path, query) {
@@ -20,7 +20,7 @@ export function Find({ path, found, close }) {
   const [at, setAt] = useState(0);
   const input = useRef(null);
   useEscape(true, close);
-  useEffect(() => input.current.focus(), []);
+  useLayoutEffect(() => input.current.focus(), []);
   const all = turnsWith(path, query);
   const place = Math.min(at, all.length - 1);
   const id = all[place]?.id ?? null;

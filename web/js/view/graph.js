@@ -1,24 +1,28 @@
 // A graph in layers, drawn as SVG. Nodes that are a task are buttons that open it.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { took_us } from "../model/family.js";
 import { NODE, layers } from "../model/layers.js";
 import { duration, words } from "../model/text.js";
 import { useLayoutEffect, useRef } from "preact/hooks";
 
 const MARGIN = 22;
-export const STATES = {
-  planned: "planned",
-  waiting: "waiting",
-  running: "running",
-  again: "retrying",
-  done: "done",
-  failed: "failed",
-  skipped: "left out",
-  asking: "needs your answer",
-  held: "needs your permission",
-  doubted: "unknown whether it happened",
-  stopped: "stopped",
-};
+const states = () => ({
+  planned: t("planned"),
+  waiting: t("waiting"),
+  running: t("running"),
+  again: t("retrying"),
+  done: t("done"),
+  failed: t("failed"),
+  skipped: t("left out"),
+  asking: t("needs your answer"),
+  held: t("needs your permission"),
+  doubted: t("unknown whether it happened"),
+  stopped: t("stopped"),
+});
+
+/// The state of a task in words.
+export const stateWords = (state) => states()[state] ?? state;
 
 export function Graph({ graph, now_ms, open, label }) {
   const box = useRef(null);
@@ -60,7 +64,7 @@ function Node({ node, now_ms, open }) {
           ${tries > 1 && html`<span class="node-tries">×${tries}</span>`}
           <span class="node-about">${node.about}</span>
           <span class="node-time">${time}</span>
-          <span class="hidden">, ${STATES[node.state] ?? node.state}${node.why ? `: ${node.why}` : ""}</span>
+          <span class="hidden">, ${stateWords(node.state)}${node.why ? `: ${node.why}` : ""}</span>
         </div>
       </foreignObject>
     </g>

@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { useEscape } from "../core/escape.js";
 import { Icon } from "./icons.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export function Menu({ title, icon, children }) {
   const [isOpen, setOpen] = useState(false);
@@ -11,7 +11,7 @@ export function Menu({ title, icon, children }) {
     setOpen(false);
     box.current.querySelector("summary").focus();
   });
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen) return undefined;
     const press = (event) => box.current?.contains(event.target) || setOpen(false);
     document.addEventListener("pointerdown", press);

@@ -3,10 +3,11 @@ import { html } from "../core/html.js";
 import { useCell } from "../core/cell.js";
 import { t } from "../core/words.js";
 import { flowNamed, status } from "../data/status.js";
-import { limitsOf, wish, wishes } from "../data/wishes.js";
+import { EVERY_NODE, breakpointsOf, limitsOf, wish, wishes } from "../data/wishes.js";
 import { changed } from "../model/settings.js";
 import { count } from "../model/text.js";
 import { chosenSources, setOnly } from "../data/sources.js";
+import { Breakpoints } from "./breakpoints.js";
 import { FlowSettings } from "./flow_settings.js";
 import { Icon } from "./icons.js";
 import { SourcesChoice } from "./sources_choice.js";
@@ -35,6 +36,7 @@ export function Options({ thread }) {
       </div>
       <${SourcesChoice} thread=${thread} />
       <${FlowSettings} flow=${flow} />
+      <${Breakpoints} flow=${flow} />
     </fieldset>
   `;
 }
@@ -46,17 +48,19 @@ export function OptionsSet({ thread, open }) {
   useCell(status);
   const limits = limitsOf(budget).map(([name, value]) => LIMITS.find(([known]) => known === name)[3](value));
   const typed = Object.keys(changed(flowNamed(flow)?.settings ?? [], settings?.[flow])).length;
+  const breakpoints = breakpointsOf(flow);
   const parts = [
     limits.length > 0 ? t("limits: {limits}", { limits: limits.join(", ") }) : "",
     approve ? t("plan shown first") : "",
     strict ? t("only supported sentences") : "",
     typed > 0 ? count(typed, "changed setting") : "",
+    breakpoints.length > 0 ? t("pauses before: {nodes}", { nodes: breakpoints.map((node) => (node === EVERY_NODE ? t("every node") : node)).join(", ") }) : "",
     only ? t("sources: {names}", { names: only.length === 0 ? t("none") : only.map((name) => name.replace(/^document:/, "")).join(", ") }) : "",
   ].filter(Boolean);
   if (parts.length === 0) return null;
   const reset = () => {
     setOnly(thread, null);
-    wish({ budget: {}, approve: false, strict: false, settings: { ...settings, [flow]: {} } });
+    wish({ budget: {}, approve: false, strict: false, settings: { ...settings, [flow]: {} }, breakpoints: {} });
   };
   return html`<p class="options-set"><${Icon} name="gear" size="14" /><span>${t("Options set: {list}", { list: parts.join(" · ") })}</span>
     <button type="button" class="link" onClick=${open}>${t("Change")}</button> <button type="button" class="link" onClick=${reset}>${t("Remove all")}</button></p>`;

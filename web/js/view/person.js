@@ -1,11 +1,13 @@
 // What a run asks a person: to agree to a plan or change it, to agree to one call, to say whether something happened, or anything else.
 // The form follows the question's schema, so that a new kind of question needs no new form.
 import { html } from "../core/html.js";
+import { t } from "../core/words.js";
 import { say } from "../data/notices.js";
 import { answer } from "../data/runs.js";
 import { proposal } from "../model/plan.js";
 import { titled } from "../model/text.js";
 import { Icon } from "./icons.js";
+import { Paused } from "./paused.js";
 import { PlanEditor } from "./plan.js";
 import { useEffect, useRef, useState } from "preact/hooks";
 
@@ -28,22 +30,23 @@ export function Asking({ open, family, done }) {
   const lists = proposal(schema, family, open.plan);
   const form = lists ? PlanEditor : open.call ? Permission : formFor(schema);
   return html`
-    <section class="asking" ref=${card} aria-label="A question for you">
-      <h3><${Icon} name="person" size="17" />${lists ? "Is this plan right?" : headline(schema)}</h3>
+    <section class="asking" ref=${card} aria-label=${t("A question for you")}>
+      <h3><${Icon} name="person" size="17" />${lists ? t("Is this plan right?") : headline(schema)}</h3>
       ${!lists && !open.call && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
-      <fieldset disabled=${isSent}><legend class="hidden">Your answer</legend>
-        <${form} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
+      <fieldset disabled=${isSent}><legend class="hidden">${t("Your answer")}</legend>
+        <${form} open=${open} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
       </fieldset>
-      ${isSent && html`<p class="hidden" role="status">Sent.</p>`}
+      ${isSent && html`<p class="hidden" role="status">${t("Sent.")}</p>`}
     </section>
   `;
 }
 
 /// What the engine itself asks is known by the one word it wants to hear.
-const headline = (schema) => ({ verdict: "Did this happen?", allow: "Allow this?" })[onlyField(schema)[0]] ?? "A question for you";
+const headline = (schema) => ({ verdict: t("Did this happen?"), allow: t("Allow this?"), continue: t("Paused at a breakpoint") })[onlyField(schema)[0]] ?? t("A question for you");
 
 function formFor(schema) {
   const [name, field] = onlyField(schema);
+  if (name === "continue") return Paused;
   if (field?.type === "boolean") return YesNo;
   if (field?.enum) return Choice;
   return name || !schema ? Words : Json;
@@ -57,32 +60,32 @@ function onlyField(schema) {
 function YesNo({ schema, send }) {
   const [name] = onlyField(schema);
   return html`<div class="asking-bar">
-    <button type="button" class="button button-primary" onClick=${() => send({ [name]: true })}><${Icon} name="check" size="16" />Yes</button>
-    <button type="button" class="button" onClick=${() => send({ [name]: false })}><${Icon} name="close" size="16" />No</button>
+    <button type="button" class="button button-primary" onClick=${() => send({ [name]: true })}><${Icon} name="check" size="16" />${t("Yes")}</button>
+    <button type="button" class="button" onClick=${() => send({ [name]: false })}><${Icon} name="close" size="16" />${t("No")}</button>
   </div>`;
 }
 
-const SPOKEN = { done: "It happened", again: "Run it again", failed: "It did not happen; skip it" };
+const verdicts = () => ({ done: t("It happened"), again: t("Run it again"), failed: t("It did not happen; skip it") });
 
 function Choice({ schema, send }) {
   const [name, field] = onlyField(schema);
-  return html`<div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${SPOKEN[word] ?? titled(word)}</button>`)}</div>`;
+  return html`<div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${verdicts()[word] ?? titled(word)}</button>`)}</div>`;
 }
 
-const CONSENTS = { once: "Once", conversation: "This conversation", tool: "Always this tool", server: "Always this server", no: "No" };
+const consents = () => ({ once: t("Once"), conversation: t("This conversation"), tool: t("Always this tool"), server: t("Always this server"), no: t("No") });
 
 /// A tool call that needs permission: what would be called, with what, why that is asked, and how far the permission reaches.
 function Permission({ schema, call, send }) {
   const [name, field] = onlyField(schema);
   return html`<dl class="asking-call">
-      <div><dt>Tool</dt><dd><code dir="ltr">${call.tool}</code></dd></div>
-      <div><dt>Server</dt><dd><code dir="ltr">${call.server}</code></dd></div>
-      <div><dt>Arguments</dt><dd><pre class="code" tabindex="0" dir="ltr">${call.arguments}</pre></dd></div>
-      <div><dt>Origin of the arguments</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
-      <div><dt>Reason for asking</dt><dd>${call.why}</dd></div>
+      <div><dt>${t("Tool")}</dt><dd><code dir="ltr">${call.tool}</code></dd></div>
+      <div><dt>${t("Server")}</dt><dd><code dir="ltr">${call.server}</code></dd></div>
+      <div><dt>${t("Arguments")}</dt><dd><pre class="code" tabindex="0" dir="ltr">${call.arguments}</pre></dd></div>
+      <div><dt>${t("Origin of the arguments")}</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
+      <div><dt>${t("Reason for asking")}</dt><dd>${call.why}</dd></div>
     </dl>
-    <div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${CONSENTS[word] ?? titled(word)}</button>`)}</div>
-    <p class="quiet">Settings list what is allowed permanently; you can revoke it there.</p>`;
+    <div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${consents()[word] ?? titled(word)}</button>`)}</div>
+    <p class="quiet">${t("Settings list what is allowed permanently; you can revoke it there.")}</p>`;
 }
 
 function Words({ schema, send }) {
@@ -92,8 +95,8 @@ function Words({ schema, send }) {
     event.preventDefault();
     if (text.trim() !== "") send(name ? { [name]: text } : text);
   };
-  return html`<form onSubmit=${submit}><label><span class="hidden">Your answer</span><textarea rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
-    <div class="asking-bar"><button class="button button-primary" disabled=${text.trim() === ""}>Answer</button></div></form>`;
+  return html`<form onSubmit=${submit}><label><span class="hidden">${t("Your answer")}</span><textarea rows="3" value=${text} onInput=${(event) => setText(event.target.value)}></textarea></label>
+    <div class="asking-bar"><button class="button button-primary" disabled=${text.trim() === ""}>${t("Answer")}</button></div></form>`;
 }
 
 function Json({ schema, send }) {
@@ -104,12 +107,12 @@ function Json({ schema, send }) {
     try {
       send(JSON.parse(text));
     } catch (error) {
-      setWrong(`That is not JSON: ${error.message}`);
+      setWrong(t("That is not JSON: {why}", { why: error.message }));
     }
   };
   return html`<form onSubmit=${submit}>
-    <details><summary>What it takes</summary><pre class="code" tabindex="0">${JSON.stringify(schema, null, 2)}</pre></details>
-    <label><span>The answer as JSON</span><textarea class="mono" rows="5" value=${text} onInput=${(event) => setText(event.target.value)} aria-invalid=${String(wrong !== "")}></textarea></label>
+    <details><summary>${t("Schema of the answer")}</summary><pre class="code" tabindex="0">${JSON.stringify(schema, null, 2)}</pre></details>
+    <label><span>${t("The answer as JSON")}</span><textarea class="mono" rows="5" value=${text} onInput=${(event) => setText(event.target.value)} aria-invalid=${String(wrong !== "")}></textarea></label>
     ${wrong && html`<p class="wrong" role="alert">${wrong}</p>`}
-    <div class="asking-bar"><button class="button button-primary">Answer</button></div></form>`;
+    <div class="asking-bar"><button class="button button-primary">${t("Answer")}</button></div></form>`;
 }

@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { Icon } from "./icons.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export function Question({ question, run }) {
   if (run?.is_resumed) return html`<h2 class="resumed"><${Icon} name="play" size="14" />${t("Resumed")}<span class="hidden">: ${question}</span></h2>`;
@@ -14,7 +14,7 @@ export function QuestionEditor({ question, send, close }) {
   const [text, setText] = useState(question);
   const [isBusy, setBusy] = useState(false);
   const area = useRef(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     area.current.focus();
     area.current.setSelectionRange(question.length, question.length);
   }, []);

@@ -3,7 +3,7 @@ import { html } from "../core/html.js";
 import { go, to } from "../core/route.js";
 import { t } from "../core/words.js";
 import { Dialog } from "./dialog.js";
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 
 const press = (selector) => document.querySelector(selector)?.click();
 const last = (selector) => [...document.querySelectorAll(selector)].at(-1);
@@ -35,7 +35,7 @@ const isTyping = (element) => element?.isContentEditable || ["INPUT", "TEXTAREA"
 
 export function Shortcuts() {
   const [isOpen, setOpen] = useState(false);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKey = (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || event.defaultPrevented || isTyping(event.target)) return;
       const found = SHORTCUTS.find(([key]) => key === event.key);

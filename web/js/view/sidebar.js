@@ -20,16 +20,22 @@ export function Sidebar({ isOpen, close }) {
   const here = useCell(route);
   const [typed, setTyped] = useState(query);
   const waiting = useRef(0);
+  const searched = useRef(query);
   useEffect(() => () => clearTimeout(waiting.current), []);
   // A tag that was clicked elsewhere is a search too.
   useEffect(() => {
-    if (typed.trim() !== query) setTyped(query);
+    // A search of this field reaches here while the user may be typing on.
+    if (query !== searched.current) setTyped(query);
+    searched.current = query;
   }, [query]);
   const type = (event) => {
     const words = event.target.value;
     setTyped(words);
     clearTimeout(waiting.current);
-    waiting.current = setTimeout(() => search(words.trim()), TYPING_MS);
+    waiting.current = setTimeout(() => {
+      searched.current = words.trim();
+      search(searched.current);
+    }, TYPING_MS);
   };
   return html`
     <aside class=${`sidebar ${isOpen ? "is-open" : ""}`} aria-label=${t("Past conversations")}>

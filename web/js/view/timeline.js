@@ -2,9 +2,9 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { took_us } from "../model/family.js";
-import { duration, words } from "../model/text.js";
+import { count, duration, words } from "../model/text.js";
 import { bars } from "../model/timeline.js";
-import { STATES } from "./graph.js";
+import { stateWords } from "./graph.js";
 import { Icon } from "./icons.js";
 import { useState } from "preact/hooks";
 
@@ -30,7 +30,7 @@ export function Timeline({ family, now_ms, open }) {
                   ${parts.map((part) => html`<span class=${`bar bar-${part.state}`} style=${{ left: percent(part.start), width: percent(Math.min(part.width, 1 - part.start)) }}></span>`)}
                 </span>
                 <span class="bar-time">${duration(took_us(task, now_ms))}</span>
-                <span class="hidden">, ${STATES[task.state] ?? task.state}${task.attempts.length > 1 ? `, ${task.attempts.length} attempts` : ""}</span>
+                <span class="hidden">, ${stateWords(task.state)}${task.attempts.length > 1 ? `, ${count(task.attempts.length, "attempt")}` : ""}</span>
               </button>
             </li>
           `,

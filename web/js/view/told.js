@@ -8,7 +8,7 @@ import { dismiss, notices } from "../data/notices.js";
 import { loadStatus } from "../data/status.js";
 import { refresh } from "../data/threads.js";
 import { Icon } from "./icons.js";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 export function Notices() {
   const all = useCell(notices);
@@ -47,7 +47,7 @@ export function Token() {
     // Without an answer the token is still a way in.
     if (isNeeded) get("/api/session").then((ways) => setProvider(ways?.provider ?? null), () => setProvider(null));
   }, [isNeeded]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (isNeeded && !dialog.current.open) dialog.current.showModal();
     if (!isNeeded && dialog.current.open) dialog.current.close();
   }, [isNeeded]);

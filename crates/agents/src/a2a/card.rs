@@ -13,8 +13,6 @@ use crate::langserve::Service;
 
 /// An agent that was replaced by another version is asked anew.
 const AGE_MAX: Duration = Duration::from_secs(300);
-const SKILLS_MAX: usize = 20;
-const ABOUT_CHARS_MAX: usize = 400;
 
 /// Where requests go, and in which form.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +31,7 @@ impl Cards {
     pub(super) async fn describe(&self, http: &Service) -> Result<Description, String> {
         let card = self.read(http).await?;
         place(&card, http.base())?;
-        let skill = |skill: wire::a2a::card::Skill| Capability { name: skill.id, about: skill.description.chars().take(ABOUT_CHARS_MAX).collect() };
-        let capabilities = card.skills.into_iter().filter(|skill| !skill.id.is_empty()).take(SKILLS_MAX).map(skill).collect();
+        let capabilities = card.skills.into_iter().map(|skill| Capability { name: skill.id, about: skill.description }).collect();
         Ok(Description { name: card.name, about: card.description, capabilities })
     }
 

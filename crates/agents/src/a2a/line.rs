@@ -5,15 +5,12 @@ use futures::StreamExt as _;
 use graph::{Failure, FailureKind};
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
-use sse_stream::SseStream;
 use wire::a2a::error::{self, ErrorKind};
 use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
 
 use super::card::Endpoint;
 use crate::exchange::Exchange;
 
-/// Bytes of one stream; a longer one is given up and the task is read instead.
-const STREAM_BYTES_MAX: usize = 64 << 20;
 const WORDS_CHARS_MAX: usize = 400;
 
 #[derive(Clone, Copy)]
@@ -189,15 +186,9 @@ impl AgentClient<'_> {
             return SendResult::read(&reply).ok_or_else(|| self.invalid_reply("streams nothing"));
         }
         let mut heard = SendResult::default();
-        let mut left = STREAM_BYTES_MAX;
-        let mut events = SseStream::from_bytes_stream(response.bytes_stream());
-        while let Some(Ok(event)) = events.next().await {
+        let mut events = self.exchange.events(response);
+        while let Some(event) = events.next().await {
             let data = event.data.unwrap_or_default();
-            left = left.saturating_sub(data.len());
-            if left == 0 {
-                tracing::warn!(agent = self.exchange.name, "its stream has more than {STREAM_BYTES_MAX} bytes; its task is read at the end");
-                break;
-            }
             let Ok(told) = serde_json::from_str::<Value>(&data) else { continue };
             match self.result(told) {
                 Ok(told) => {

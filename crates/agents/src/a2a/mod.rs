@@ -99,7 +99,7 @@ async fn find_or_start_task(line: &AgentClient<'_>, key: &str, input: &Value, pr
     let context = uuid_of(key);
     match line.call(Op::List(&context)).await {
         Ok(listed) => {
-            if let Some(task) = listed.pointer("/tasks/0/id").and_then(Value::as_str) {
+            if let Some(task) = listed["tasks"].as_array().and_then(|tasks| own_task(tasks, &context)) {
                 return Ok(SendResult::of(task));
             }
         }
@@ -111,6 +111,12 @@ async fn find_or_start_task(line: &AgentClient<'_>, key: &str, input: &Value, pr
     let metadata = input.pointer("/context/capability").map(|capability| [("capability".to_owned(), capability.clone())].into_iter().collect());
     let message = Message { message_id: message_id(key), context_id: context, role: Role::User, parts, metadata, ..Message::default() };
     send(line, message, progress).await
+}
+
+/// The task of this context. An agent that does not filter may list tasks of others, whose answers are none of ours.
+fn own_task<'t>(tasks: &'t [Value], context: &str) -> Option<&'t str> {
+    let is_own = |task: &&Value| task["contextId"].as_str().is_none_or(|named| named.is_empty() || named == context);
+    tasks.iter().find(is_own)?["id"].as_str()
 }
 
 /// Gives an answer, unless it was given before.

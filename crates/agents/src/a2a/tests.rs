@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use futures::StreamExt as _;
 use graph::Effect;
 use scripted::mangled;
 use wire::a2a::card::{HTTP_JSON, JSON_RPC};
@@ -227,4 +228,30 @@ fn p8_mangled_tasks_never_panic() {
         }
     }
     assert!(good > 0 && good < count, "{good} of {count}");
+}
+
+#[tokio::test]
+async fn tasks_of_other_contexts_are_not_taken_for_ours() {
+    let peer = agent(false, |method, _| match method {
+        "ListTasks" => result(json!({ "tasks": [{ "id": "of-somebody-else", "contextId": "another" }] })),
+        "SendMessage" => result(json!({ "task": done() })),
+        "GetTask" => result(done()),
+        other => panic!("{other}"),
+    })
+    .await;
+    assert!(call(&peer, json!({})).await.0.is_ok());
+    assert_eq!(calls(&peer, "SendMessage"), 1);
+}
+
+/// Its bytes are counted before it is a whole event, so that it never is in memory.
+#[tokio::test]
+async fn an_event_that_is_too_large_ends_its_stream() {
+    let frames = |bytes: usize| format!("data: first\n\ndata: {}\n\ndata: last\n\n", "x".repeat(bytes));
+    for (bytes, expected) in [(1_000, 3), (8 << 20, 1)] {
+        let peer = peer(move |_| answer("200 OK", "content-type: text/event-stream\r\n", &frames(bytes))).await;
+        let service = Service::new(&peer.url, "", None).unwrap();
+        let exchange = Exchange { service: &service, name: "sea", headers: http::HeaderMap::new() };
+        let response = exchange.send(exchange.post(peer.url.clone(), &json!({})).unwrap()).await.unwrap();
+        assert_eq!(exchange.events(response).count().await, expected, "{bytes}");
+    }
 }

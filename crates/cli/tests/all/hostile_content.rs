@@ -78,15 +78,24 @@ fn answering(text: &str) -> String {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_answer_is_rendered_within_bounds_while_others_are_served() {
     let table = |columns: usize, rows: usize| format!("|{}\n|{}\n{}", "a|".repeat(columns), "-|".repeat(columns), "|b\n".repeat(rows));
-    for (name, text) in [(">", ">".repeat(400_000)), ("short sentences", "A b. ".repeat(150_000)), ("wide table", table(500, 10_000))] {
+    for (name, text) in [
+        (">", ">".repeat(400_000)),
+        ("short sentences", "A b. ".repeat(150_000)),
+        ("wide table", table(500, 10_000)),
+        ("brackets", "[".repeat(400_000)),
+    ] {
         let home = Home::new();
         let served = home.serve(&home.script(&answering(&text)), &[]);
-        let (run, _) = served.start(&json!({ "question": "What happens after a crash?", "flow": "search" })).await;
+        let (run, thread) = served.start(&json!({ "question": "What happens after a crash?", "flow": "search" })).await;
         served.wait(&run).await;
+        let (status, shared) = served.post(&format!("/api/threads/{thread}/shares"), &json!({})).await;
+        assert_eq!(status, 201, "{shared}");
         let rendered = async {
-            let path = |what: &str| format!("/api/runs/{run}/{what}");
-            let all = ["answer", "answer.html", "answer.docx", "answer.pdf"].map(|what| {
-                let request = served.request(Method::GET, &path(what));
+            let mut paths = ["answer", "answer.html", "answer.docx", "answer.pdf"].map(|what| format!("/api/runs/{run}/{what}")).to_vec();
+            paths.extend(["md", "html", "docx", "pdf"].map(|ending| format!("/api/threads/{thread}/export/{ending}")));
+            paths.push(shared["path"].as_str().unwrap().to_owned());
+            let all = paths.into_iter().map(|path| {
+                let request = served.request(Method::GET, &path);
                 async move { request.send().await.unwrap().status().as_u16() }
             });
             futures::future::join_all(all).await
@@ -98,7 +107,7 @@ async fn a_hostile_answer_is_rendered_within_bounds_while_others_are_served() {
             }
         };
         let (statuses, ()) = tokio::join!(rendered, beside);
-        assert_eq!(statuses[0], 200, "{name}: {statuses:?}");
+        assert_eq!((statuses[0], statuses[8]), (200, 200), "{name}: {statuses:?}");
         // A document that is too large to lay out is refused.
         assert!(statuses.iter().all(|status| [200, 422].contains(status)), "{name}: {statuses:?}");
         served.must_be_well().await;

@@ -14,6 +14,7 @@ mod eval;
 mod eval_tasks;
 mod hostile_content;
 mod injections;
+mod inspect;
 mod mcp;
 mod memory;
 mod models;

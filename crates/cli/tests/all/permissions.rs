@@ -334,6 +334,6 @@ fn s11_a_servers_read_only_hint_counts_only_if_the_user_trusts_it() {
         let notes = Notes::new("notes.read", &json!({ "path": "old.txt" }), is_trusted);
         let asked = notes.ask(&[]);
         assert_eq!(asked.code, Some(code), "{asked:?}");
-        assert_eq!(asked.err.contains("says that it only reads, but the server notes is not trusted"), !is_trusted, "{asked:?}");
+        assert_eq!(asked.err.contains("is declared read-only, but the server notes is not trusted"), !is_trusted, "{asked:?}");
     }
 }

@@ -130,9 +130,19 @@ async fn what_one_user_uploads_is_cited_in_its_place_and_found_by_nobody_else() 
         }
     };
     tokio::time::timeout(Duration::from_secs(60), indexed).await.unwrap();
+    let (_, contents) = served.by(&ada, Method::GET, "/api/documents/notes.md?from=5", None).await;
+    assert_eq!((contents["from"].as_u64(), contents["text"].as_str().unwrap().starts_with("## Colour")), (Some(5), true), "{contents}");
+    let (status, beyond) = served.by(&ada, Method::GET, "/api/documents/notes.md?from=99", None).await;
+    let message = beyond["error"]["message"].as_str().unwrap();
+    assert!(status == 422 && message.starts_with("notes.md ends at"), "{status} {message}");
+    assert_eq!(served.by(&bob, Method::GET, "/api/documents/notes.md", None).await.0, 404);
     let body = json!({ "question": "What colour is the secret baton of Ada?", "flow": "direct" });
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;
     let run = run["run"].as_str().unwrap();
+    for inspected in ["steps", "steps/0", "journal"] {
+        let path = format!("/api/runs/{run}/{inspected}");
+        assert_eq!((served.by(&ada, Method::GET, &path, None).await.0, served.by(&bob, Method::GET, &path, None).await.0), (200, 404), "{path}");
+    }
     let (_, answer) = served.by(&ada, Method::GET, &format!("/api/runs/{run}/answer"), None).await;
     assert_eq!((answer["is_extracted"].as_bool(), answer["sentences"][0]["status"].as_str()), (Some(true), Some("supported")), "{answer}");
     let (_, place) = served.by(&ada, Method::GET, &format!("/api/runs/{run}/spans/{}", answer["spans"][0]["n"]), None).await;

@@ -137,7 +137,7 @@ pub(super) fn checked(draft: Draft, toolbox: &Toolbox, guess: Complexity) -> Res
         let number = index + 1;
         let resolved =
             toolbox.resolve(&step.call()).and_then(|call| match references(&call.arguments).iter().find(|one| one.task == 0 || one.task >= number) {
-                Some(bad) => Err(format!("it refers to step {}, which is not before it", bad.task)),
+                Some(bad) => Err(format!("it refers to step {}, which is not before it; add a step before it that finds the value", bad.task)),
                 None if call.tool == REGISTRY => Err(format!("{REGISTRY} only finds tools, and no more of them can be found")),
                 None => Ok(call),
             });

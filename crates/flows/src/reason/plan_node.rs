@@ -12,7 +12,7 @@ const PLAN_TOKENS_MAX: u32 = 2_500;
 /// Plans contain code and file contents.
 const SMALL_PLAN_TOKENS_MAX: u32 = 700;
 /// Attempts at a plan before the request is answered without one: the plan, the plan again, a plan of one step.
-const PLAN_TRIES_MAX: usize = 3;
+pub(super) const PLAN_TRIES_MAX: usize = 3;
 
 const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 

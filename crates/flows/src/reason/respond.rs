@@ -6,8 +6,9 @@ use evidence::{Span, Trust};
 use graph::{Ask, Failure, FailureKind, Go, Message, Replies};
 use serde_json::json;
 
-use super::execute::{Ended, StepExecution};
-use super::{AnswerMode, Reason, ReflectionResult, conclude, reflect};
+use super::execute::{StepExecution, Ended};
+use super::plan_node::PLAN_TRIES_MAX;
+use super::{AnswerMode, Reason, ReflectionResult, conclude, decide, reflect};
 use crate::answer::{self, Answer};
 use crate::claims::{self, DraftAnswer};
 use crate::direct::ANSWER;
@@ -42,9 +43,23 @@ fn given(s: &Reason) -> Option<ReadyAnswer> {
     if is_achieved && let Some(answer) = conclude::from_results(s) {
         return Some(ReadyAnswer::Answer(Box::new(answer)));
     }
+    if let Some(answer) = unplanned(s) {
+        return Some(ReadyAnswer::Answer(Box::new(answer)));
+    }
     let is_empty = s.plan.as_ref().is_some_and(|plan| plan.steps.is_empty()) && s.iteration == 1;
     let draft = s.draft.as_ref().filter(|draft| is_empty && !draft.contains("{{"))?;
     Some(ReadyAnswer::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
+}
+
+/// The answer to a possible request to act for which a small model made no usable plan. Such a model answers as if it had acted, whatever it is told.
+fn unplanned(s: &Reason) -> Option<Answer> {
+    let is_unplanned = s.iteration == 1 && s.plan_failures.len() >= PLAN_TRIES_MAX && s.results.is_empty();
+    let why = s.plan_failures.last().filter(|_| is_unplanned && s.model.is_small && decide::may_act(&s.question))?;
+    let why = prompt::clipped(&evidence::defused(why).split_whitespace().collect::<Vec<_>>().join(" "), WHY_TOKENS_MAX);
+    let markdown = format!(
+        "Nothing was done: the model made no plan that can be carried out ({why}). Ask for one step at a time, or use a larger model (`--model`)."
+    );
+    Some(answer::finish_said(DraftAnswer { markdown, short: None }, &[], false))
 }
 
 /// Steps that may change something and did not succeed, one line each with what is known.

@@ -48,7 +48,7 @@ use crate::input::{self, Approve, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::toolbox::{self, PlanPurpose, REGISTRY, Toolbox};
+use crate::toolbox::{self, PlanPurpose, REGISTRY, Tool, Toolbox};
 use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub use plan::{Status, Task};
@@ -82,7 +82,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (approve::ask, approve::fold), &["approve", "plan", "execute", END])
-        .node("execute", (ask_tasks, fold_tasks), &["approve", "synthesize"])
+        .node("execute", (ask_tasks, fold_tasks), &["approve", "execute", "synthesize"])
         .node("synthesize", (ask_synthesis, fold_synthesis), &["plan", "check", END])
         .node("check", (ask_check, fold_check), &["check", "plan", END])
         .input(Search::of)
@@ -446,8 +446,26 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
             }
         }
     }
+    if let Some(task) = instead(s) {
+        let note = json!({ "why": "the tasks of the plan found nothing", "instead": format!("{} {}", task.tool_name, task.tool_arguments) });
+        let statuses = plan::statuses(s.current());
+        s.thinking_steps.push(task);
+        s.begin_tasks();
+        return Go::to("execute").note("tasks", statuses).note("plan_fallback", note);
+    }
     s.pick();
     Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
+}
+
+/// The question itself, looked up, after a small model's plan that looked up nothing and found nothing: such a model often picks a tool that cannot help.
+fn instead(s: &Search) -> Option<Task> {
+    let has_looked_up = s.thinking_steps.iter().any(|task| s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up));
+    if !s.model.is_small || s.approve == Approve::Plan || has_looked_up || !s.spans().is_empty() {
+        return None;
+    }
+    let mut task = plan::fallback(&s.asked(), &s.tools, s.iteration)?;
+    task.task_number = s.current().iter().map(|task| task.task_number).max().unwrap_or(0) + 1;
+    s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up).then_some(task)
 }
 
 /// A tool's reply with its spans, each labelled with its task, also if the host does not split or label them.

@@ -290,6 +290,27 @@ fn s6_a_small_model_names_sources_and_code_writes_the_citations() {
 }
 
 #[test]
+fn what_a_small_models_plan_did_not_find_is_looked_up() {
+    let claims = json!({ "facts": [{ "sentence": FACT, "source": 1 }] });
+    let useless = planned(vec![task(1, "web.fetch", json!({ "url": "https://x.example" }))]);
+    let reply = |effect: &Effect| match effect.name() {
+        "plan" => Some(useless.clone()),
+        "web.fetch" => Some(failed(FailureKind::Tool)),
+        "synthesis" => Some(Ok(claims.clone())),
+        _ => None,
+    };
+    let driven = search(json!({ "question": "How does it survive a crash?" }), |effect, _| reply(effect));
+    assert_eq!(driven.passed, ["initialize", "discover", "plan", "execute", "execute", "synthesize"]);
+    assert!(driven.answer().contains("last checkpoint [1]."), "{}", driven.answer());
+    assert_eq!(statuses(&driven), ["failed", "completed"]);
+    let found = search(json!({ "question": "How does it survive a crash?" }), |effect, _| match effect.name() {
+        "web.fetch" => Some(Ok(passages(&[OTHER]))),
+        _ => reply(effect),
+    });
+    assert_eq!(statuses(&found), ["completed"], "only where nothing was found");
+}
+
+#[test]
 fn s7_a_synthesis_that_is_not_json_still_yields_an_answer() {
     let cases = [
         (Ok(json!(format!("Sure: <p>{FACT} [1]</p> bye"))), "synthesis_salvaged", "HTML in the text"),

@@ -16,7 +16,7 @@
 //!   .describe(&profile) -> String                      their description for a model, each labelled as read-only or not
 //!   .call_schema(&profile, name_field, arguments_field, more) -> Value   the schema of one call in a plan
 //! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: the result of another task of the same plan
-//!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
+//!   reference.hole(from) -> graph::Placeholder            `from`: that task's index in the ask
 //! ```
 //!
 //! Every tool is offered to every planner. One that is not known to be read-only is labelled, and the host's permission check decides whether it may run;

@@ -12,10 +12,12 @@
 //!
 //! Recording and deciding are separate: `feed` and `apply` only record and run no code of the flow; `next` folds complete steps and continues. So a reply is in the journal before the flow sees it, whatever the flow then does with it.
 
+mod breakpoint;
 mod consent;
 mod ledger;
 mod outcome;
 mod snapshot;
+mod states;
 mod step;
 mod task;
 
@@ -24,9 +26,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub use breakpoint::{Breakpoint, EVERY_NODE};
 pub use consent::{ALLOW_ALL, Consent, HeldCall, Objection};
 pub use outcome::{Fault, Outcome};
 pub use snapshot::{Snapshot, SnapshotError};
+pub use states::StepState;
 pub(crate) use task::Task;
 
 use crate::graph::State;
@@ -34,7 +38,9 @@ use crate::{
     Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Key, Limits, Mismatch, Name, Note, NumberedEvent, Placeholder,
     Question, Reply, RunContext, RunError, RunId, Start, TaskId, ThreadId, Usage,
 };
+use breakpoint::Gate;
 use ledger::{EventLog, Ledger};
+use states::StateLog;
 use step::{ActiveStep, Taint};
 use task::{Progress, Release};
 
@@ -55,6 +61,9 @@ pub struct Run {
     /// Text was read that is not public: documents, files, earlier answers, output of agents and of servers that are not built in.
     has_private_text: bool,
     addresses: Arc<Addresses>,
+    /// How the next step is entered.
+    gate: Gate,
+    state_log: Option<StateLog>,
 }
 
 enum Position {
@@ -163,6 +172,11 @@ impl Run {
         }
         let limits = graph.limits();
         measure(&start.input, limits.input_bytes_max, "input_bytes_max", limits.json_depth_max).map_err(unfit)?;
+        let is_node = |name: &str| name == EVERY_NODE || graph.0.nodes.iter().any(|node| *node.name == *name);
+        if let Some(unknown) = start.context.breakpoints.iter().find(|one| start.depth == 0 && !is_node(&one.before)) {
+            let known: Vec<&str> = graph.0.nodes.iter().map(|node| &*node.name).collect();
+            return Err(unfit(format!("there is no node {:?} to wait before; its nodes are: {}", unknown.before, known.join(", "))));
+        }
         let state = graph.0.behaviour.begin(start.input.clone()).map_err(unfit)?;
         start.shape.get_or_insert(graph.shape());
         if start.budget == Budget::default() {
@@ -179,6 +193,8 @@ impl Run {
             is_tainted: start.is_tainted,
             has_private_text: start.is_tainted,
             addresses: Arc::new(start.addresses.clone()),
+            gate: Gate::default(),
+            state_log: None,
             start: Arc::new(start),
         };
         run.event_log.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
@@ -266,9 +282,7 @@ impl Run {
             Position::Active(_) => return Err(unfit(format!("step {} already has replies", self.step))),
             Position::Ended(_) => return Err(unfit("the run has ended".into())),
         };
-        let mut value = self.graph.0.behaviour.save(&self.state).map_err(unfit)?;
-        merge(&mut value, patch);
-        self.state = self.graph.0.behaviour.load(value).map_err(unfit)?;
+        self.patched(patch).map_err(unfit)?;
         let patch = Arc::new(patch.clone());
         self.entries += 1;
         self.event_log.tell(Event::Edited { step: self.step, patch: patch.clone() });
@@ -436,7 +450,7 @@ const SAID_BYTES_MAX: usize = 64 << 10;
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
     let Reply { result, usage, took_us, about } = reply;
     let result = result.and_then(|value| match measure(&value, limits.reply_bytes_max, "reply_bytes_max", limits.json_depth_max) {
-        Ok(()) => Ok(value),
+        Ok(_) => Ok(value),
         Err(why) => {
             take_apart(value);
             Err(Failure::new(FailureKind::Limit, format!("the reply is too large: {why}")))
@@ -450,7 +464,7 @@ fn bounded(reply: Reply, limits: &Limits) -> Reply {
     });
     // Only a note: one that is out of all proportion is left out, and the reply kept.
     let about = about.and_then(|about| match measure(&about, ABOUT_BYTES_MAX, "ABOUT_BYTES_MAX", limits.json_depth_max) {
-        Ok(()) => Some(about),
+        Ok(_) => Some(about),
         Err(_) => {
             take_apart(about);
             None
@@ -471,7 +485,8 @@ fn take_apart(value: Value) {
     }
 }
 
-fn measure(value: &Value, bytes_max: usize, bytes_name: &str, depth_max: usize) -> Result<(), String> {
+/// About how many bytes a value has as JSON, if that is not too many.
+fn measure(value: &Value, bytes_max: usize, bytes_name: &str, depth_max: usize) -> Result<usize, String> {
     let mut bytes = 0_usize;
     // By hand and not by recursion: what is being measured may be deeper than the stack.
     let mut open: Vec<(&Value, usize)> = vec![(value, 1)];
@@ -495,7 +510,7 @@ fn measure(value: &Value, bytes_max: usize, bytes_name: &str, depth_max: usize) 
     if bytes > bytes_max {
         return Err(format!("about {bytes} bytes, and {bytes_name} = {bytes_max}"));
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// RFC 7396.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::breakpoint::Gate;
 use super::ledger::{EventLog, Ledger};
 use super::{Position, Run};
 use crate::{Addresses, ENTRY_VERSION, Graph, Name, RunError, Start, Usage};
@@ -28,6 +29,8 @@ pub struct Snapshot {
     has_private_text: Option<bool>,
     #[serde(default, skip_serializing_if = "Addresses::is_empty")]
     addresses: Addresses,
+    #[serde(default, skip_serializing_if = "Gate::is_closed")]
+    gate: Gate,
 }
 
 /// Why a snapshot cannot be read.
@@ -54,9 +57,9 @@ impl Snapshot {
 impl Run {
     /// The run as it entered the current step; `None` once that step has answers, or after the end.
     pub fn snapshot(&self) -> Option<Snapshot> {
-        let (node, seq) = match &self.position {
-            Position::At(node) => (*node, self.event_log.seq),
-            Position::Active(active) if active.is_fresh(self.entries) => (active.node, active.entered_seq),
+        let (node, seq, gate) = match &self.position {
+            Position::At(node) => (*node, self.event_log.seq, &self.gate),
+            Position::Active(active) if active.is_fresh(self.entries) => (active.node, active.entered_seq, &active.entered_gate),
             Position::Active(_) | Position::Ended(_) => return None,
         };
         let inner = &self.graph.0;
@@ -73,6 +76,7 @@ impl Run {
             is_tainted: self.is_tainted,
             has_private_text: Some(self.has_private_text),
             addresses: (*self.addresses).clone(),
+            gate: gate.clone(),
         })
     }
 
@@ -96,6 +100,8 @@ impl Run {
             is_tainted: snapshot.is_tainted,
             has_private_text: snapshot.has_private_text.unwrap_or(snapshot.is_tainted),
             addresses: Arc::new(snapshot.addresses),
+            gate: snapshot.gate,
+            state_log: None,
         })
     }
 }

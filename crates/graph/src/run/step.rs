@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::breakpoint::Gate;
 use super::consent;
 use super::ledger::Ledger;
 use super::task::{Attempt, verdict};
@@ -35,6 +36,9 @@ pub(super) struct ActiveStep {
     /// Where the journal and the events stood when the step was entered.
     pub(super) entered_at: u64,
     pub(super) entered_seq: u64,
+    /// How it was entered, and whether it only asks to go on.
+    pub(super) entered_gate: Gate,
+    is_breakpoint: bool,
 }
 
 impl Run {
@@ -56,6 +60,8 @@ impl Run {
     }
 
     fn enter(&mut self, node: usize) {
+        self.record_state(node);
+        let entered_gate = std::mem::take(&mut self.gate);
         let inner = &self.graph.0;
         if self.step >= inner.limits.steps_max {
             return self.end(Outcome::Failed { fault: Fault::Steps { step: self.step, steps_max: inner.limits.steps_max } });
@@ -63,7 +69,9 @@ impl Run {
         let entered_seq = self.event_log.seq;
         self.ledger.enter(node, &inner.phases, |phase| inner.behaviour.phase_limit_ms(&self.state, phase));
         self.event_log.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
-        let ask = inner.behaviour.ask(node, &self.state);
+        let breakpoint = self.breakpoint(node, &entered_gate);
+        let is_breakpoint = breakpoint.is_some();
+        let ask = breakpoint.unwrap_or_else(|| inner.behaviour.ask(node, &self.state));
         if let Err(why) = ask.check(&inner.limits) {
             let fault = Fault::Ask { node: inner.nodes[node].name.to_string(), why: why.to_string() };
             return self.end(Outcome::Failed { fault });
@@ -78,6 +86,8 @@ impl Run {
             due: Vec::new(),
             entered_at: self.entries,
             entered_seq,
+            entered_gate,
+            is_breakpoint,
         };
         active.release(&mut Release {
             graph: &self.graph,
@@ -91,6 +101,9 @@ impl Run {
 
     fn leave(&mut self) {
         let Position::Active(active) = &self.position else { return };
+        if active.is_breakpoint {
+            return self.leave_breakpoint();
+        }
         let inner = &self.graph.0;
         let node = active.node;
         let took_us = active.tasks.iter().map(|task| task.at_us).max().unwrap_or(0);

@@ -150,7 +150,13 @@ fn a_start_of_an_older_version_has_no_model_and_is_written_as_before() {
 #[test]
 fn every_job_has_the_context_its_run_was_started_with() {
     let graph = one_step(|| Ask::one(tool("a", json!({})))).build().unwrap();
-    let context = baton_graph::RunContext { user: "ada".into(), model: Some("openai/large".into()), allowed: vec!["docs".into()], only: None };
+    let context = baton_graph::RunContext {
+        user: "ada".into(),
+        model: Some("openai/large".into()),
+        allowed: vec!["docs".into()],
+        only: None,
+        ..baton_graph::RunContext::default()
+    };
     let start = Start { context: context.clone(), ..Start::new(graph.name(), "t", "r", json!({})) };
     let Entry::Started(start) = Entry::decode(&Entry::Started(Box::new(start)).encode()).unwrap() else { panic!("a start") };
     let mut run = Run::start(&graph, *start).unwrap();

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
+mod breakpoints;
 mod building;
 mod journal;
 mod limits;

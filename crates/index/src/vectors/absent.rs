@@ -18,10 +18,12 @@ impl Net {
         match self.0 {}
     }
 
-    pub(crate) fn encode(&self, _texts: &[Vec<u32>]) -> Result<Vec<Vec<f32>>, String> {
+    pub(crate) fn encode(&self, _texts: Vec<Vec<u32>>) -> Vec<Vec<f32>> {
         match self.0 {}
     }
 }
+
+pub(super) fn give_way() {}
 
 pub(super) fn are_there(_folder: &Path) -> bool {
     false

@@ -8,8 +8,6 @@
 #[cfg(not(feature = "vectors"))]
 mod absent;
 #[cfg(feature = "vectors")]
-mod gelu;
-#[cfg(feature = "vectors")]
 mod net;
 mod sources;
 mod vector_cache;
@@ -30,10 +28,8 @@ use net::Net;
 pub use sources::{LICENSE, Npm, Sources};
 pub(crate) use vector_cache::{Key, VectorCache, key};
 
-/// Tokens per batch: enough for large matrix products, few enough to stop soon and to report progress.
-const BATCH_TOKENS_MAX: usize = 1024;
-/// Texts read at once.
-const WINDOW_ROWS: usize = 128;
+/// Texts computed at once: several batches for each thread, and few enough to stop soon and to report progress.
+const WINDOW_ROWS: usize = 64;
 
 /// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are loaded once, when first needed.
 #[derive(Clone)]
@@ -48,9 +44,9 @@ struct Inner {
 
 struct Ready {
     net: Net,
-    /// Two cores for a question, which is short and urgent.
+    /// One thread for a question: it is a single text, computed in some milliseconds.
     asking: rayon::ThreadPool,
-    /// Background work, which leaves the other cores to questions.
+    /// Background work on all cores, with the lowest priority: whoever waits for something has the cores first.
     filling: rayon::ThreadPool,
 }
 
@@ -102,7 +98,7 @@ impl Model {
         let Some(ready) = self.ready() else { return (meanwhile(), None) };
         let mut vector = Ok(Vec::new());
         let done = ready.asking.in_place_scope(|pool| {
-            pool.spawn(|_| vector = ready.net.tokens(text).and_then(|tokens| ready.net.encode(&[tokens])));
+            pool.spawn(|_| vector = ready.net.tokens(text).map(|tokens| ready.net.encode(vec![tokens])));
             meanwhile()
         });
         let vector = vector.inspect_err(|why| tracing::warn!(why, "a question has no vector")).unwrap_or_default();
@@ -126,11 +122,13 @@ impl Inner {
         }
         tell(State::Loading);
         let net = weights::load(&self.folder)?;
-        let pool = |name: &'static str, threads: usize| {
-            rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.into()).build().map_err(|error| error.to_string())
+        let pool = |name: &'static str, threads: usize, begin: fn(usize)| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.into()).start_handler(begin);
+            pool.build().map_err(|error| error.to_string())
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let ready = Ready { net, asking: pool("vectors-ask", cores.min(2))?, filling: pool("vectors-fill", 1)? };
+        let background = if cfg!(target_os = "linux") { cores } else { cores.div_ceil(2) };
+        let ready = Ready { net, asking: pool("vectors-ask", 1, |_| ())?, filling: pool("vectors-fill", background, |_| net::give_way())? };
         let _ = self.net.set(ready);
         Ok(())
     }
@@ -294,52 +292,37 @@ impl Shared {
         let mut done = corpus.total() - missing.len();
         self.tell(State::Filling);
         for window in missing.chunks(WINDOW_ROWS) {
-            let mut texts = Vec::with_capacity(window.len());
+            let (mut rows, mut texts) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
             for (row, key) in window {
                 // A row deleted meanwhile needs none.
                 if let Some(text) = corpus.text(*row) {
-                    texts.push((*row, *key, ready.net.tokens(&text)?));
+                    rows.push((*row, *key));
+                    texts.push(ready.net.tokens(&text)?);
                 }
             }
-            let mut rest = texts.as_slice();
-            while !rest.is_empty() {
-                let (batch, after) = rest.split_at(batch_of(rest));
-                rest = after;
-                if self.stop.load(Ordering::Relaxed) || self.desk().next.is_some() {
-                    return Ok(());
-                }
-                let began = Instant::now();
-                let inputs: Vec<Vec<u32>> = batch.iter().map(|(_, _, tokens)| tokens.clone()).collect();
-                let vectors = ready.filling.install(|| ready.net.encode(&inputs))?;
-                pace.add(batch.len(), began.elapsed());
-                let keyed: Vec<(Key, Vec<f32>)> = batch.iter().map(|(_, key, _)| *key).zip(vectors).collect();
-                let slots = self.shelf.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
-                for ((row, _, _), slot) in batch.iter().zip(slots) {
-                    corpus.filled(*row, slot);
-                }
-                done += batch.len();
-                let mut desk = self.desk();
-                desk.progress.done = done;
-                desk.progress.per_second = pace.per_second();
-                drop(desk);
-                self.changed.notify_all();
+            if self.stop.load(Ordering::Relaxed) || self.desk().next.is_some() {
+                return Ok(());
             }
+            let began = Instant::now();
+            let vectors = ready.filling.install(|| ready.net.encode(texts));
+            pace.add(rows.len(), began.elapsed());
+            let keyed: Vec<(Key, Vec<f32>)> = rows.iter().map(|(_, key)| *key).zip(vectors).collect();
+            let slots = self.shelf.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
+            for ((row, _), slot) in rows.iter().zip(slots) {
+                corpus.filled(*row, slot);
+            }
+            done += rows.len();
+            let mut desk = self.desk();
+            desk.progress.done = done;
+            desk.progress.per_second = pace.per_second();
+            drop(desk);
+            self.changed.notify_all();
         }
         if self.desk().next.is_none() {
             self.tell(State::Ready);
         }
         Ok(())
     }
-}
-
-/// Number of these texts in the next batch.
-fn batch_of(texts: &[(u32, Key, Vec<u32>)]) -> usize {
-    let mut tokens = 0;
-    let fits = texts.iter().take_while(|(_, _, text)| {
-        tokens += text.len();
-        tokens <= BATCH_TOKENS_MAX
-    });
-    fits.count().max(1)
 }
 
 #[derive(Default)]

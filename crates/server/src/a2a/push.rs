@@ -31,6 +31,8 @@ pub(crate) const DONE: &str = "a2a.push.done";
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const DONE_KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 const CONFIGS_MAX: usize = 10;
+/// Notifications of one user that are sent at the same time, so that one whose addresses answer slowly leaves places for the others.
+const OF_USER_MAX: usize = outbound::AT_ONCE_MAX.div_ceil(4);
 const ID_BYTES_MAX: usize = 100;
 const SECRET_BYTES_MAX: usize = 4_000;
 
@@ -173,7 +175,7 @@ fn send_later(a2a: &A2a, kept: StoredRecord<Record>, run: RunId) {
     let Ok(place) = push.places.clone().try_acquire_owned() else { return };
     let name = (kept.user.clone(), kept.key.clone());
     let under_way = || a2a.0.push.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-    if !under_way().insert(name.clone()) {
+    if !may_send(&mut under_way(), &name) {
         return;
     }
     let a2a = a2a.clone();
@@ -186,6 +188,11 @@ fn send_later(a2a: &A2a, kept: StoredRecord<Record>, run: RunId) {
         a2a.0.push.under_way.lock().unwrap_or_else(PoisonError::into_inner).remove(&name);
         drop(place);
     });
+}
+
+/// Adds what is to be sent, unless it is being sent or its user has too many under way.
+fn may_send(under_way: &mut HashSet<(UserId, String)>, name: &(UserId, String)) -> bool {
+    under_way.iter().filter(|(user, _)| *user == name.0).count() < OF_USER_MAX && under_way.insert(name.clone())
 }
 
 async fn send(a2a: &A2a, kept: StoredRecord<Record>, run: &RunId) -> Result<(), Problem> {
@@ -233,4 +240,19 @@ async fn forget_old(a2a: &A2a, user: &UserId) -> Result<(), Problem> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_places_for_the_others() {
+        let mut under_way = HashSet::new();
+        let name = |user: &str, key: usize| (UserId::from(user), key.to_string());
+        let sent = (0..1_000).filter(|key| may_send(&mut under_way, &name("mallory", *key))).count();
+        assert_eq!(sent, OF_USER_MAX);
+        assert!(OF_USER_MAX < outbound::AT_ONCE_MAX);
+        assert!(may_send(&mut under_way, &name("ada", 1)) && !may_send(&mut under_way, &name("ada", 1)), "each is sent once");
+    }
 }

@@ -133,7 +133,15 @@ impl A2a {
                 Err(problem) => return Err(problem),
             },
         };
-        let filter = RunFilter { thread, user: Some(who.user.clone()), roots_only: true, limit: LISTED_MAX, ..RunFilter::default() };
+        // Outcomes are read for the tasks of the page only.
+        let filter = RunFilter {
+            thread,
+            user: Some(who.user.clone()),
+            roots_only: true,
+            limit: LISTED_MAX,
+            outcome_bytes_max: Some(0),
+            ..RunFilter::default()
+        };
         let mut rows = self.store().runs(filter).await?;
         let is_wanted = |row: &RunRow| after.is_none_or(|after| row.updated_ms >= after) && wish.status.is_none_or(|state| may_be(row.status, state));
         rows.retain(is_wanted);
@@ -144,12 +152,21 @@ impl A2a {
             rows.retain(|row| (row.updated_ms, row.run.as_str()) < (last.0, last.1));
         }
         let mut listed = TaskList { page_size, total_size, ..TaskList::default() };
-        let (page, more) = rows.split_at(rows.len().min(page_size as usize));
-        if let (Some(last), false) = (page.last(), more.is_empty()) {
-            listed.next_page_token = format!("{}.{}", last.updated_ms, last.run);
+        let (mut listed_rows, mut bytes) = (0_usize, 0);
+        for row in rows.iter().take(page_size as usize) {
+            // One that was deleted meanwhile is left out.
+            if let Some(row) = self.store().run(&row.run).await? {
+                let task = self.task(who, row, shape).await?;
+                bytes += serde_json::to_vec(&task).map_or(0, |task| task.len());
+                if bytes > PAGE_BYTES_MAX && !listed.tasks.is_empty() {
+                    break;
+                }
+                listed.tasks.push(task);
+            }
+            listed_rows += 1;
         }
-        for row in page {
-            listed.tasks.push(self.task(who, row.clone(), shape).await?);
+        if let (Some(last), true) = (listed_rows.checked_sub(1).map(|last| &rows[last]), listed_rows < rows.len()) {
+            listed.next_page_token = format!("{}.{}", last.updated_ms, last.run);
         }
         Ok(listed)
     }
@@ -160,6 +177,8 @@ const CANCELLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 const LISTED_MAX: usize = 1_000;
 const PAGE: i32 = 50;
 const PAGE_MAX: i32 = 100;
+/// A page ends before the task with which it would be longer.
+const PAGE_BYTES_MAX: usize = 4 << 20;
 
 fn page_token(token: &str) -> Result<(i64, &str), Problem> {
     let read = token.split_once('.').and_then(|(updated_ms, run)| Some((updated_ms.parse().ok()?, run)));

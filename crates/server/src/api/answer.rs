@@ -12,26 +12,26 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use engine::tree_history;
 use evidence::{Found, Passage, Span};
-use graph::{Effect, Event, FailureKind, NumberedEvent, Outcome, RunId};
+use graph::{Effect, Event, FailureKind, NumberedEvent, Outcome, RunId, UserId};
 use serde_json::Value;
 use store::RunRow;
-use tokio::sync::Semaphore;
 use wire::api;
 
 use super::Api;
 use crate::backend::{Export, Format};
 use crate::guard::Identity;
 use crate::problem::Problem;
+use crate::rendering::Renderer;
 
-/// Answers put together at once. It takes a processor and some memory, so more wait.
-const AT_ONCE_MAX: usize = 2;
-static TURNS: Semaphore = Semaphore::const_new(AT_ONCE_MAX);
+/// Answers that are put together, and files that are made of them.
+static RENDERER: Renderer = Renderer::new(2);
+static EXPORTER: Renderer = Renderer::new(2);
 /// Sentences of one answer that are reported. Flows cut answers before that; runs of older versions may have more.
 const SENTENCES_MAX: usize = 5_000;
 
 pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
     let row = api.run(&who, &run).await?;
-    Ok(Json(answer(&api, &row).await?.0))
+    Ok(Json(answer(&api, &who.user, &row).await?.0))
 }
 
 pub(super) async fn markdown(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
@@ -57,7 +57,7 @@ pub(super) async fn span(
 ) -> Result<Json<api::SpanInPlace>, Problem> {
     let row = api.run(&who, &run).await?;
     let number: usize = number.parse().map_err(|_| Problem::not_found("span"))?;
-    let (answer, replies) = answer(&api, &row).await?;
+    let (answer, replies) = answer(&api, &who.user, &row).await?;
     let span = answer.spans.into_iter().find(|span| span.n == number).ok_or_else(|| Problem::not_found("span"))?;
     let found = Span {
         text: span.text.clone(),
@@ -76,17 +76,23 @@ pub(super) async fn span(
 
 async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Response, Problem> {
     let row = api.run(who, run).await?;
-    let (answer, _) = answer(api, &row).await?;
+    let (answer, _) = answer(api, &who.user, &row).await?;
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
     let export = Export::of_answer(format, &row.title, &answer.markdown, sources);
     let file_title = export.title.clone();
-    let bytes = api.0.backend.export(export).await?;
+    let bytes = exported(api, &who.user, export).await?;
     let ending = Format::ALL.iter().find(|(_, known)| *known == format).map_or("txt", |(ending, _)| ending);
     let name = file_name(&file_title);
     // Never shown in our own origin, whatever is in it.
     let headers =
         [(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{name}.{ending}\""))];
     Ok((headers, bytes).into_response())
+}
+
+/// A document as a file.
+pub(crate) async fn exported(api: &Api, user: &UserId, export: Export) -> Result<Vec<u8>, Problem> {
+    let _place = EXPORTER.place(user).await?;
+    api.0.backend.export(export).await
 }
 
 /// Of a title what any file system and any header takes.
@@ -111,12 +117,12 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
 }
 
 /// An answer with what it stands on.
-pub(crate) async fn of(api: &Api, row: &RunRow) -> Result<api::Answer, Problem> {
-    Ok(answer(api, row).await?.0)
+pub(crate) async fn of(api: &Api, user: &UserId, row: &RunRow) -> Result<api::Answer, Problem> {
+    Ok(answer(api, user, row).await?.0)
 }
 
 /// An answer, and all that tools replied on the way to it.
-async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
+async fn answer(api: &Api, user: &UserId, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
     let closing = engine::result_of(row);
     let output = match closing.map(|closing| closing.outcome) {
         Some(Outcome::Done { output }) => output,
@@ -124,17 +130,15 @@ async fn answer(api: &Api, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Pr
         Some(Outcome::Cancelled { reason }) => return Err(Problem::conflict(format!("there is no answer: the run was stopped ({reason})"))),
         None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
     };
-    let turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
     let (api, row) = (api.clone(), row.clone());
-    // Replaying a run and rendering its answer take a while for long ones, and no other request may wait for it.
+    // Replaying a run and rendering its answer take a while for long ones.
     let runtime = tokio::runtime::Handle::current();
-    let put_together = tokio::task::spawn_blocking(move || {
-        // Until the work is done, also when nobody waits for it any more.
-        let _turn = turn;
-        let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
-        put_together(&api, &row, output, &past)
-    });
-    put_together.await.map_err(|error| Problem::internal(&error))
+    RENDERER
+        .run(user, move || {
+            let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
+            put_together(&api, &row, output, &past)
+        })
+        .await
 }
 
 fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<NumberedEvent>)]) -> (api::Answer, Vec<Found>) {

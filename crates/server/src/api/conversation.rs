@@ -11,10 +11,9 @@ use store::CardFilter;
 use wire::api;
 
 use super::Api;
-use super::answer::file_name;
+use super::answer::{exported, file_name};
 use super::params::{JsonBody, QueryParams};
 use crate::backend::Format;
-use crate::backend::with_legend;
 use crate::conversation::{details, export, shares};
 use crate::guard::Identity;
 use crate::problem::Problem;
@@ -94,9 +93,8 @@ pub(super) async fn file(
         return Err(Problem::conflict("this conversation has no turn to export yet"));
     }
     let title = details::of(store, &row).await?.title.unwrap_or_else(|| row.title.clone());
-    let mut document = export::document(&title, &turns, format);
-    document.markdown = with_legend(&document.markdown);
-    let bytes = api.0.backend.export(document).await?;
+    let document = export::put_together(&who.user, &title, turns, format).await?;
+    let bytes = exported(&api, &who.user, document).await?;
     // Never shown in our own origin, whatever is in it.
     let disposition = format!("attachment; filename=\"{}.{ending}\"", file_name(&title));
     Ok(([(header::CONTENT_TYPE, format.media_type().to_owned()), (header::CONTENT_DISPOSITION, disposition)], bytes).into_response())

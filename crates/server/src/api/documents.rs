@@ -1,16 +1,32 @@
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
+use serde::Deserialize;
 use wire::api;
 
 use super::Api;
-use super::params::RawBody;
+use super::params::{QueryParams, RawBody};
 use crate::guard::Identity;
 use crate::name;
 use crate::problem::Problem;
 
 pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Json<api::Documents>, Problem> {
     Ok(Json(api.0.backend.documents(&who.user).await?))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Part {
+    from: Option<u32>,
+}
+
+pub(super) async fn text(
+    State(api): State<Api>,
+    Extension(who): Extension<Identity>,
+    Path(given): Path<String>,
+    QueryParams(part): QueryParams<Part>,
+) -> Result<Json<api::DocumentText>, Problem> {
+    let name = name::plain(&given).map_err(Problem::invalid)?;
+    Ok(Json(api.0.backend.document_text(&who.user, name, part.from.unwrap_or(1)).await?))
 }
 
 pub(super) async fn put(

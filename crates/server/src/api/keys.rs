@@ -1,5 +1,6 @@
 //! Keys of models and tools. They can be set and removed, by operators only, and are never given back.
 
+use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -29,15 +30,18 @@ pub(super) async fn put(
     if value.is_empty() || value.len() > VALUE_BYTES_MAX || value.chars().any(char::is_control) {
         return Err(Problem::invalid(format!("a key is one line of 1 to {VALUE_BYTES_MAX} bytes")));
     }
-    api.0.backend.set_key(checked(&name)?, Some(value)).await?;
-    tracing::info!(user = %who.user, name, "a key was stored");
+    let name = checked(&name)?;
+    // Written before it is done: what cannot be recorded is not done.
+    api.0.guard.record(Event::new(EventKind::KeyStored, who.user.as_str()).detail(name)).await?;
+    api.0.backend.set_key(name, Some(value)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Identity>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
     must_operate(&who)?;
-    api.0.backend.set_key(checked(&name)?, None).await?;
-    tracing::info!(user = %who.user, name, "a key was removed");
+    let name = checked(&name)?;
+    api.0.guard.record(Event::new(EventKind::KeyRemoved, who.user.as_str()).detail(name)).await?;
+    api.0.backend.set_key(name, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

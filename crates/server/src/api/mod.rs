@@ -5,6 +5,7 @@ mod conversation;
 mod documents;
 mod events;
 mod flows;
+mod inspect;
 mod keys;
 mod memory;
 mod models;
@@ -90,6 +91,9 @@ impl Api {
             .route("/api/runs/{run}/answer.docx", get(answer::docx))
             .route("/api/runs/{run}/answer.pdf", get(answer::pdf))
             .route("/api/runs/{run}/spans/{number}", get(answer::span))
+            .route("/api/runs/{run}/steps", get(inspect::steps))
+            .route("/api/runs/{run}/steps/{step}", get(inspect::state))
+            .route("/api/runs/{run}/journal", get(inspect::journal))
             .route("/api/query", post(query::ask))
             .route("/api/models", get(models::list))
             .route("/api/models/test", post(keys::test))
@@ -98,7 +102,7 @@ impl Api {
             .route("/api/memory", get(memory::list).delete(memory::forget_all))
             .route("/api/memory/{note}", delete(memory::forget))
             .route("/api/documents", get(documents::list))
-            .route("/api/documents/{name}", put(documents::put).merge(delete(documents::remove)))
+            .route("/api/documents/{name}", get(documents::text).put(documents::put).merge(delete(documents::remove)))
             .route("/api/permissions", get(permissions::list))
             .route("/api/permissions/{id}", delete(permissions::revoke))
             .route("/api/settings", get(settings::show).patch(settings::change))

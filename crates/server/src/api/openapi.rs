@@ -9,7 +9,7 @@ use axum::response::IntoResponse;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value, json};
-use wire::api;
+use wire::{api, inspect};
 
 static DOCUMENT: LazyLock<String> = LazyLock::new(|| format!("{:#}\n", document()));
 
@@ -120,6 +120,20 @@ pub fn document() -> Value {
         download("html", "text/html"),
         download("docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
         download("pdf", "application/pdf"),
+        Op::get("/api/runs/{run}/steps", "The steps of a run, and what its nodes used")
+            .named("run")
+            .json::<inspect::Steps>(b, 200)
+            .refuses(&[404, 409]),
+        Op::get("/api/runs/{run}/steps/{step}", "The state of the flow on entering a step, and what changed")
+            .named("run")
+            .named("step")
+            .json::<inspect::StepState>(b, 200)
+            .refuses(&[404, 409]),
+        Op::get("/api/runs/{run}/journal", "The journal of a run as it is stored, at most 200 lines at once")
+            .named("run")
+            .query("from", "The number of the first line", &json!({ "type": "integer", "minimum": 0 }))
+            .json::<inspect::Journal>(b, 200)
+            .refuses(&[404, 422]),
         Op::get("/api/runs/{run}/spans/{number}", "A cited passage in its place in its document")
             .named("run")
             .number("number")
@@ -150,6 +164,11 @@ pub fn document() -> Value {
         Op::new("delete", "/api/memory", "Forgets all of it").empty(204),
         Op::new("delete", "/api/memory/{note}", "Forgets one note").number("note").empty(204).refuses(&[404]),
         Op::get("/api/documents", "Folders, the user's files, and the index").json::<api::Documents>(b, 200),
+        Op::get("/api/documents/{name}", "The text of a document as it is indexed, a part at a time")
+            .named("name")
+            .query("from", "The first line, page or paragraph", &json!({ "type": "integer", "minimum": 1 }))
+            .json::<api::DocumentText>(b, 200)
+            .refuses(&[404, 422]),
         Op::new("put", "/api/documents/{name}", "Gives a document, at most 20 MB unless the server allows more or less")
             .named("name")
             .raw()

@@ -190,14 +190,23 @@ pub(super) async fn list(
         Some(thread) => Some(api.thread(&who, &thread).await?.thread),
         None => None,
     };
-    let filter = RunFilter { statuses, thread, user: Some(who.user), roots_only: true, before, limit: limit + 1, ..RunFilter::default() };
+    let filter = RunFilter {
+        statuses,
+        thread,
+        user: Some(who.user),
+        roots_only: true,
+        before,
+        limit: limit + 1,
+        outcome_bytes_max: Some(OUTCOME_BYTES_MAX),
+        ..RunFilter::default()
+    };
     let mut rows = api.0.engine.store().runs(filter).await?;
     let has_more = rows.len() > limit;
     rows.truncate(limit);
     let next = rows.last().filter(|_| has_more).map(|last| last.run.to_string());
     let mut runs = Vec::with_capacity(rows.len());
     for row in rows {
-        runs.push(described(&api, row).await?);
+        runs.push(listed(&api, row).await?);
     }
     Ok(Json(api::Runs { runs, next }))
 }
@@ -280,7 +289,14 @@ pub(super) async fn fork(
     {
         branches::add(&**api.0.engine.store(), &place, &new, row.run.as_str()).await?;
     }
-    let fork = engine::Fork { at_step: fork.at_step, patch: fork.patch, replies: fork.replies, thread: Some(thread.clone()), run: Some(new) };
+    let fork = engine::Fork {
+        at_step: fork.at_step,
+        patch: fork.patch,
+        replies: fork.replies,
+        thread: Some(thread.clone()),
+        breakpoints: fork.breakpoints,
+        run: Some(new),
+    };
     let new = api.0.engine.fork(&row.run, fork).await?;
     hold(&api.0.engine, &new, place);
     tracing::info!(run = %new, from = %row.run, user = %who.user, "a run was branched");
@@ -293,6 +309,34 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::DeliveryResult
         Delivery::Posted => api::Delivery::Posted,
     };
     Ok((StatusCode::ACCEPTED, Json(api::DeliveryResult { delivery })))
+}
+
+/// Of longer outcomes only the short fields are in lists of runs; the run itself has all of it.
+pub(super) const OUTCOME_BYTES_MAX: usize = 32 << 10;
+const FIELD_BYTES_MAX: usize = 200;
+
+/// The same for a list that was read with `outcome_bytes_max`.
+pub(super) async fn listed(api: &Api, mut row: RunRow) -> Result<api::Run, Problem> {
+    if row.status.is_over() && row.outcome.is_none() {
+        // One at a time is in memory as a whole.
+        row.outcome = api.0.engine.store().run(&row.run).await?.and_then(|row| row.outcome).map(shortened);
+    }
+    described(api, row).await
+}
+
+/// An outcome with the short fields of its output.
+fn shortened(mut outcome: Value) -> Value {
+    let is_short = |field: &Value| match field {
+        Value::Null | Value::Bool(_) | Value::Number(_) => true,
+        Value::String(text) => text.len() <= FIELD_BYTES_MAX,
+        Value::Array(_) | Value::Object(_) => false,
+    };
+    match outcome.get_mut("output") {
+        Some(Value::Object(fields)) => fields.retain(|_, field| is_short(field)),
+        Some(output) if !is_short(output) => *output = Value::Null,
+        _ => {}
+    }
+    outcome
 }
 
 /// A run in the form of the API. Its cost is known when it has ended; until then it is in its events.
@@ -365,5 +409,20 @@ pub(super) fn status(status: Status) -> api::RunStatus {
         Status::Done => api::RunStatus::Done,
         Status::Failed => api::RunStatus::Failed,
         Status::Cancelled => api::RunStatus::Cancelled,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_outcome_keeps_its_short_fields_and_its_cost() {
+        let outcome = json!({ "outcome": "done", "output": { "answer": "x".repeat(1_000), "intent": "search", "sources": [1], "n": 1 }, "spent": { "calls": 3 }, "elapsed_us": 7 });
+        let short = shortened(outcome);
+        assert_eq!(short, json!({ "outcome": "done", "output": { "intent": "search", "n": 1 }, "spent": { "calls": 3 }, "elapsed_us": 7 }));
+        assert_eq!(shortened(json!({ "outcome": "done", "output": "x".repeat(1_000) })), json!({ "outcome": "done", "output": null }));
+        let failed = json!({ "outcome": "failed", "fault": { "kind": "x" } });
+        assert_eq!(shortened(failed.clone()), failed);
     }
 }

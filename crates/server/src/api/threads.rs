@@ -10,7 +10,7 @@ use wire::api;
 
 use super::Api;
 use super::params::QueryParams;
-use super::runs::{described, status};
+use super::runs::{OUTCOME_BYTES_MAX, listed, status};
 use crate::conversation::details::{self, AllDetails};
 use crate::conversation::{self, branches};
 use crate::guard::{Identity, now_ms};
@@ -22,6 +22,8 @@ const WORDS_MAX: usize = 8;
 const WORDS_BYTES_MAX: usize = 400;
 const MESSAGES: usize = 200;
 const MESSAGES_MAX: usize = 1_000;
+/// Of the messages of one response; `next` says where to go on.
+const MESSAGES_BYTES_MAX: usize = 2 << 20;
 /// Runs shown with a thread, the newest.
 const RUNS_MAX: usize = 500;
 
@@ -127,15 +129,17 @@ pub(super) async fn show(
     let filter = CardFilter { user: Some(who.user), thread: Some(thread.clone()), limit: 1, ..CardFilter::default() };
     let row = store.cards(filter).await?.pop().ok_or_else(|| Problem::not_found("thread"))?;
     let (from, limit) = (part.from.unwrap_or(0), part.limit.unwrap_or(MESSAGES).clamp(1, MESSAGES_MAX));
-    let rows = store.messages(&thread, from, limit).await?;
+    let rows = conversation::messages::page(&**store, &thread, from, limit, MESSAGES_BYTES_MAX).await?;
     let next = rows.last().map(|last| last.seq + 1).filter(|next| *next < row.thread.messages);
     let messages = rows
         .into_iter()
         .map(|row| api::Message { seq: row.seq, run: row.run.to_string(), role: row.role, content: row.content, created_ms: row.created_ms })
         .collect();
     let mut runs = Vec::new();
-    for row in store.runs(RunFilter { thread: Some(thread), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() }).await? {
-        runs.push(described(&api, row).await?);
+    let filter =
+        RunFilter { thread: Some(thread), roots_only: true, limit: RUNS_MAX, outcome_bytes_max: Some(OUTCOME_BYTES_MAX), ..RunFilter::default() };
+    for row in store.runs(filter).await? {
+        runs.push(listed(&api, row).await?);
     }
     for at in 1..runs.len() {
         // The newest is first.

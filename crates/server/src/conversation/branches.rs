@@ -5,7 +5,7 @@
 //!    └── b2 ── d
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use graph::{Message, RunId};
 use store::{RunFilter, Store, StoreError, ThreadRow};
@@ -18,8 +18,9 @@ pub(crate) const KIND: &str = "thread.branches";
 /// Runs of one thread that are looked at, the newest.
 const RUNS_MAX: usize = 2_000;
 const BRANCHES_MAX: usize = 1_000;
-/// Latest messages of a thread that are looked at.
+/// Latest messages of a thread that are looked at, and how many of them at once.
 const MESSAGES_READ_MAX: u64 = 2_000;
+const MESSAGES_STEP: u64 = 100;
 /// What is given to a flow, as the engine limits it for a thread without branches.
 const MESSAGES_MAX: usize = 200;
 const HISTORY_BYTES_MAX: usize = 64 << 10;
@@ -47,19 +48,21 @@ pub(crate) async fn add(store: &dyn Store, thread: &ThreadRow, run: &RunId, afte
 
 /// The runs of a thread, oldest first.
 pub(crate) async fn runs(store: &dyn Store, thread: &ThreadRow) -> Result<Vec<RunId>, StoreError> {
-    let filter = RunFilter { thread: Some(thread.thread.clone()), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() };
+    let filter =
+        RunFilter { thread: Some(thread.thread.clone()), roots_only: true, limit: RUNS_MAX, outcome_bytes_max: Some(0), ..RunFilter::default() };
     Ok(store.runs(filter).await?.into_iter().rev().map(|row| row.run).collect())
 }
 
 /// The turns up to a run, oldest first. Empty for `""`.
 pub(crate) fn lineage(runs: &[RunId], after: &Predecessors, last: &str) -> Vec<RunId> {
+    let places: HashMap<&str, usize> = runs.iter().enumerate().map(|(place, run)| (run.as_str(), place)).collect();
     let mut all = Vec::new();
-    let mut at = runs.iter().position(|run| run.as_str() == last);
+    let mut at = places.get(last).copied();
     while let Some(index) = at {
         all.push(runs[index].clone());
         at = match after.get(runs[index].as_str()) {
             // What a run follows is older than the run, so that this ends.
-            Some(parent) => runs[..index].iter().position(|run| run.as_str() == parent),
+            Some(parent) => places.get(parent.as_str()).copied().filter(|place| *place < index),
             None => index.checked_sub(1),
         };
     }
@@ -80,18 +83,24 @@ pub(crate) async fn history(store: &dyn Store, thread: &ThreadRow, last: &str) -
     if turns.is_empty() {
         return Ok(last.is_empty().then(Vec::new));
     }
-    let from = thread.messages.saturating_sub(MESSAGES_READ_MAX);
-    let rows = store.messages(&thread.thread, from, MESSAGES_READ_MAX as usize).await?;
-    let mut bytes = 0;
+    let turns: HashSet<RunId> = turns.into_iter().collect();
+    let oldest = thread.messages.saturating_sub(MESSAGES_READ_MAX);
+    let (mut bytes, mut end) = (0, thread.messages);
     let mut said: Vec<Message> = Vec::new();
-    for row in rows.into_iter().rev().filter(|row| turns.contains(&row.run)).take(MESSAGES_MAX) {
-        let mut content = row.content;
-        content.truncate(content.floor_char_boundary(MESSAGE_BYTES_MAX));
-        bytes += content.len();
-        if bytes > HISTORY_BYTES_MAX {
-            break;
+    // From the newest back, until there is enough.
+    'steps: while end > oldest {
+        let from = end.saturating_sub(MESSAGES_STEP).max(oldest);
+        let rows = store.messages(&thread.thread, from, (end - from) as usize).await?;
+        for row in rows.into_iter().rev().filter(|row| turns.contains(&row.run)) {
+            let mut content = row.content;
+            content.truncate(content.floor_char_boundary(MESSAGE_BYTES_MAX));
+            bytes += content.len();
+            if bytes > HISTORY_BYTES_MAX || said.len() == MESSAGES_MAX {
+                break 'steps;
+            }
+            said.push(Message { role: row.role, content });
         }
-        said.push(Message { role: row.role, content });
+        end = from;
     }
     said.reverse();
     Ok(Some(said))

@@ -1,16 +1,25 @@
 //! A conversation as one document: questions as headings, answers below them, and one list of sources.
 
+use std::collections::{HashMap, HashSet};
+
 use engine::result_of;
 use evidence::Source;
-use graph::{Outcome, RunId};
+use graph::{Outcome, RunId, UserId};
 use store::{RunRow, Store, ThreadRow};
 
 use super::branches;
-use crate::backend::{Export, Format};
+use super::messages::Steps;
+use crate::backend::{Export, Format, with_legend};
 use crate::problem::Problem;
+use crate::rendering::Renderer;
 use crate::turn::rest::answered;
 
 const TURNS_MAX: usize = 500;
+/// Limit of one document: its questions, answers and sources together.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+/// A longer text in brackets is no citation.
+const CITATION_BYTES_MAX: usize = 200;
+static RENDERER: Renderer = Renderer::new(2);
 const HEADING_CHARS_MAX: usize = 300;
 /// What flows write before the list of sources of an answer.
 pub(crate) const SOURCES: &str = "\n\n**Sources**\n";
@@ -32,14 +41,63 @@ pub(crate) async fn turns(store: &dyn Store, thread: &ThreadRow, runs: Option<Ve
     if runs.len() > TURNS_MAX {
         return Err(Problem::invalid(format!("a conversation of more than {TURNS_MAX} turns cannot be shown as one document")));
     }
-    let messages = store.messages(&thread.thread, 0, 4 * TURNS_MAX).await?;
+    let mut room = Room { bytes: TEXT_BYTES_MAX };
+    let mut asked = questions(store, thread, &runs, &mut room).await?;
     let mut turns = Vec::with_capacity(runs.len());
     for run in runs {
         let row = store.run(&run).await?.filter(|row| row.thread == thread.thread).ok_or_else(|| Problem::not_found("run in this thread"))?;
-        let asked = messages.iter().find(|message| message.run == run && message.role == "user").map(|message| message.content.clone());
-        turns.push(turn(&row, asked));
+        let turn = turn(&row, asked.remove(&run));
+        let of_source = |source: &Source| source.title.len() + source.address.as_ref().map_or(0, String::len);
+        room.take(turn.answer.len() + turn.sources.iter().map(of_source).sum::<usize>())?;
+        turns.push(turn);
     }
     Ok(turns)
+}
+
+/// The questions of these runs.
+async fn questions(store: &dyn Store, thread: &ThreadRow, runs: &[RunId], room: &mut Room) -> Result<HashMap<RunId, String>, Problem> {
+    let wanted: HashSet<&RunId> = runs.iter().collect();
+    let (mut asked, mut steps) = (HashMap::new(), Steps::from(0));
+    while asked.len() < wanted.len()
+        && let Some(step) = steps.next(store, &thread.thread, usize::MAX).await?
+    {
+        for message in step.into_iter().filter(|message| message.role == "user" && wanted.contains(&message.run)) {
+            if !asked.contains_key(&message.run) {
+                room.take(message.content.len())?;
+                asked.insert(message.run, message.content);
+            }
+        }
+    }
+    Ok(asked)
+}
+
+/// Bytes that a document may still have.
+struct Room {
+    bytes: usize,
+}
+
+impl Room {
+    fn take(&mut self, bytes: usize) -> Result<(), Problem> {
+        self.bytes = self.bytes.checked_sub(bytes).ok_or_else(|| {
+            Problem::invalid(format!(
+                "these turns have more than {} MiB of text, too much for one document; choose fewer of them",
+                TEXT_BYTES_MAX >> 20
+            ))
+        })?;
+        Ok(())
+    }
+}
+
+/// The turns as one document of this user's.
+pub(crate) async fn put_together(user: &UserId, title: &str, turns: Vec<TurnText>, format: Format) -> Result<Export, Problem> {
+    let title = title.to_owned();
+    RENDERER
+        .run(user, move || {
+            let mut document = document(&title, &turns, format);
+            document.markdown = with_legend(&document.markdown);
+            document
+        })
+        .await
 }
 
 fn turn(row: &RunRow, asked: Option<String>) -> TurnText {
@@ -60,8 +118,9 @@ fn turn(row: &RunRow, asked: Option<String>) -> TurnText {
 }
 
 /// The document in a format; the caller adds signs and a legend to the Markdown.
-pub(crate) fn document(title: &str, turns: &[TurnText], format: Format) -> Export {
+fn document(title: &str, turns: &[TurnText], format: Format) -> Export {
     let mut sources: Vec<(String, String)> = Vec::new();
+    let mut known: HashMap<(String, String), usize> = HashMap::new();
     let mut parts = Vec::with_capacity(turns.len());
     for turn in turns {
         let numbers: Vec<usize> = turn
@@ -69,11 +128,10 @@ pub(crate) fn document(title: &str, turns: &[TurnText], format: Format) -> Expor
             .iter()
             .map(|source| {
                 let one = (source.title.clone(), source.address.clone().unwrap_or_default());
-                let known = sources.iter().position(|known| *known == one);
-                known.unwrap_or_else(|| {
-                    sources.push(one);
-                    sources.len() - 1
-                }) + 1
+                *known.entry(one).or_insert_with_key(|one| {
+                    sources.push(one.clone());
+                    sources.len()
+                })
             })
             .collect();
         parts.push(format!("{}\n\n{}", heading(&turn.question), renumbered(&turn.answer, &numbers)));
@@ -110,7 +168,9 @@ fn renumbered_line(line: &str, numbers: &[usize]) -> String {
     while let Some(start) = rest.find('[') {
         let (before, from) = rest.split_at(start);
         text.push_str(before);
-        let cited = from.find(']').and_then(|end| {
+        // A line of brackets only must not be looked through once for each of them.
+        let near = &from[..from.floor_char_boundary(CITATION_BYTES_MAX)];
+        let cited = near.find(']').and_then(|end| {
             let parsed: Option<Vec<usize>> = from[1..end].split(',').map(|part| part.trim().parse().ok()).collect();
             let mapped: Option<Vec<String>> = parsed?.into_iter().map(|n: usize| Some(numbers.get(n.checked_sub(1)?)?.to_string())).collect();
             Some((mapped?, end))
@@ -148,5 +208,31 @@ mod tests {
         let made = document("T", &turns, Format::Markdown);
         assert_eq!(made.sources.iter().map(|(title, _)| title.as_str()).collect::<Vec<_>>(), ["x", "y", "z"]);
         assert_eq!(made.markdown, "## One?\n\nA [1] b [2].\n\n## \\*Two\\* of them\n\nC [2, 3] [9] [z](u).\n```\n[1]\n```");
+    }
+
+    /// Once for each bracket, this takes hours.
+    #[test]
+    fn a_line_of_brackets_is_looked_through_once() {
+        for line in ["[".repeat(2_000_000), format!("{}]", "[1,".repeat(700_000)), "[é".repeat(700_000)] {
+            assert_eq!(renumbered_line(&line, &[7]), line);
+        }
+        let many = "[1]".repeat(500_000);
+        assert_eq!(renumbered_line(&many, &[7]), "[7]".repeat(500_000));
+    }
+
+    #[test]
+    fn many_sources_are_listed_once_each() {
+        let source = |number: usize| Source { title: format!("t{number}"), ..Source::default() };
+        let turn = |from: usize| TurnText { question: "q".into(), answer: "a [1]".into(), sources: (from..from + 2_000).map(source).collect() };
+        let turns: Vec<TurnText> = (0..100).map(|at| turn(at * 1_000)).collect();
+        assert_eq!(document("T", &turns, Format::Markdown).sources.len(), 101_000);
+    }
+
+    #[test]
+    fn text_beyond_the_limit_is_refused() {
+        let mut room = Room { bytes: 10 };
+        room.take(6).unwrap();
+        room.take(4).unwrap();
+        assert!(room.take(1).unwrap_err().message.contains("choose fewer"));
     }
 }

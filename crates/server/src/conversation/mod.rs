@@ -4,6 +4,7 @@
 //!   details    title, pin, tags
 //!   branches   which turn a turn follows, where it is not the one before it
 //!   shares     links through which anybody can read some turns
+//!   messages   what was said, read in small steps
 //!   export     the whole conversation as a file
 //!   reading    the page behind a link
 //! ```
@@ -14,8 +15,11 @@
 pub(crate) mod branches;
 pub mod details;
 pub(crate) mod export;
+pub(crate) mod messages;
 pub(crate) mod reading;
 pub mod shares;
+#[cfg(test)]
+mod tests;
 
 use graph::{ThreadId, UserId};
 use serde::de::DeserializeOwned;

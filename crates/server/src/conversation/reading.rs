@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -11,17 +12,22 @@ use super::export::{TurnText, turns};
 use super::{details, shares};
 use crate::api::Api;
 use crate::backend::with_legend;
+use crate::guarded_body::GuardedBody;
 use crate::problem::Problem;
+use crate::rendering::Renderer;
 
-/// Anybody may ask for these pages, so few are made at once; more wait.
-const AT_ONCE_MAX: usize = 2;
-static PLACES: Semaphore = Semaphore::const_new(AT_ONCE_MAX);
+/// Anybody may ask for these pages, so that few are made at once, and one of each owner.
+static RENDERER: Renderer = Renderer::new(2);
+/// Pages that are made, or made and not read to their end. Each may have some megabytes.
+const PAGES_MAX: usize = 24;
+static PAGES: Semaphore = Semaphore::const_new(PAGES_MAX);
+/// When to try again where there are that many.
+const RETRY_SECONDS: u64 = 5;
 const TOKEN_CHARS_MAX: usize = 100;
 /// No script, no picture, nothing from elsewhere, and no referrer for the sites it links to.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) async fn show(State(api): State<Api>, Path(token): Path<String>, request: Request) -> Result<Response, Problem> {
-    let _place = PLACES.acquire().await.map_err(|error| Problem::internal(&error))?;
     let store = &**api.0.engine.store();
     let found = match token.len() <= TOKEN_CHARS_MAX {
         true => shares::open(store, &token).await?,
@@ -34,10 +40,16 @@ pub(crate) async fn show(State(api): State<Api>, Path(token): Path<String>, requ
         }
         return Ok(page(StatusCode::NOT_FOUND, "Not found", "<p>There is no shared conversation here. The link may have been revoked.</p>"));
     };
+    let place = PAGES.try_acquire().map_err(|_| Problem::too_many("too many shared conversations are being read; try again later", RETRY_SECONDS))?;
     let title = details::of(store, &thread).await?.title.unwrap_or_else(|| thread.title.clone());
     let turns = turns(store, &thread, Some(runs)).await?;
-    let body: String = turns.iter().map(|turn| article(turn, &|markdown| api.0.backend.html(markdown))).collect();
-    Ok(page(StatusCode::OK, &title, &body))
+    let backend = api.0.backend.clone();
+    let owner = thread.user.clone().unwrap_or_default();
+    let page = RENDERER.run(&owner, move || {
+        let body: String = turns.iter().map(|turn| article(turn, &|markdown| backend.html(markdown))).collect();
+        page(StatusCode::OK, &title, &body)
+    });
+    Ok(page.await?.map(|body| Body::new(GuardedBody::new(body, place))))
 }
 
 fn article(turn: &TurnText, html: &dyn Fn(&str) -> String) -> String {

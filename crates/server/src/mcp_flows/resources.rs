@@ -40,8 +40,14 @@ pub(super) async fn list(api: &Api, who: &Identity) -> Result<Vec<Resource>, Pro
     for file in api.0.backend.documents(&who.user).await?.files {
         all.push(Resource::new(format!("{DOCUMENTS}{}", encoded(&file.name)), file.name).with_size(file.bytes));
     }
-    let filter =
-        RunFilter { statuses: vec![Status::Done], user: Some(who.user.clone()), roots_only: true, limit: ANSWERS_MAX, ..RunFilter::default() };
+    let filter = RunFilter {
+        statuses: vec![Status::Done],
+        user: Some(who.user.clone()),
+        roots_only: true,
+        limit: ANSWERS_MAX,
+        outcome_bytes_max: Some(0),
+        ..RunFilter::default()
+    };
     for row in api.0.engine.store().runs(filter).await? {
         let title = if row.title.is_empty() { row.run.to_string() } else { row.title };
         all.push(Resource::new(format!("{RUNS}{}/answer", row.run), title).with_mime_type("text/markdown"));
@@ -64,7 +70,7 @@ pub(super) async fn read(api: &Api, who: &Identity, uri: &str) -> Result<ReadRes
     }
     let (run, part) = uri.strip_prefix(RUNS).and_then(|rest| rest.split_once('/')).ok_or_else(missing)?;
     let row = api.run(who, run).await.map_err(refused)?;
-    let whole = answer::of(api, &row).await.map_err(refused)?;
+    let whole = answer::of(api, &who.user, &row).await.map_err(refused)?;
     let contents = match part.strip_prefix("sources/").map(str::parse::<usize>) {
         None if part == "answer" => ResourceContents::text(whole.markdown, uri).with_mime_type("text/markdown"),
         Some(Ok(number)) => {

@@ -26,7 +26,7 @@ pub(super) enum TokenError {
 /// The claims of a token whose signature, issuer, audience, times and nonce are as expected.
 pub(super) fn verify(token: &str, keys: &[Key], expected: &Expected<'_>) -> Result<Claims, TokenError> {
     let claims: Claims = serde_json::from_slice(&signed(token, keys)?)
-        .map_err(|_| TokenError::Refused("its form is wrong: its claims are no JSON object".to_owned()))?;
+        .map_err(|_| TokenError::Refused("its form is wrong: its claims are not a JSON object".to_owned()))?;
     let refused = |why: &str| Err(TokenError::Refused(why.to_owned()));
 
     if claims.get("iss").and_then(Value::as_str) != Some(expected.issuer) {

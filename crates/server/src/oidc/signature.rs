@@ -78,7 +78,8 @@ impl Key {
             PublicKey::Rsa { .. } => rsa_parameters(&header.alg).is_some(),
             PublicKey::P256(_) => header.alg == "ES256",
             PublicKey::P384(_) => header.alg == "ES384",
-            PublicKey::Ed25519(_) => header.alg == "EdDSA",
+            // The second is its newer name (RFC 9864).
+            PublicKey::Ed25519(_) => matches!(header.alg.as_str(), "EdDSA" | "Ed25519"),
         };
         is_named && is_for && is_kind
     }
@@ -138,7 +139,7 @@ pub(super) fn signed(token: &str, keys: &[Key]) -> Result<Vec<u8>, TokenError> {
     if header.crit.is_some() {
         return Err(refused("it has extensions that are not known here (crit)"));
     }
-    if rsa_parameters(&header.alg).is_none() && !["ES256", "ES384", "EdDSA"].contains(&header.alg.as_str()) {
+    if rsa_parameters(&header.alg).is_none() && !["ES256", "ES384", "EdDSA", "Ed25519"].contains(&header.alg.as_str()) {
         return Err(TokenError::Refused(format!(
             "it is signed with {:?}, and not with a public key",
             header.alg.chars().take(20).collect::<String>()

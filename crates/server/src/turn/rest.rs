@@ -57,13 +57,18 @@ pub(crate) fn answered(output: &Value, usage: Usage) -> Answered {
     Answered { text, output: output.clone(), sources, usage }
 }
 
+/// A longer text in brackets is no number of a source.
+const NUMBER_BYTES_MAX: usize = 24;
+
 /// Where a text cites which source: the bytes of each `[n]`, and `n` from 1.
 pub(crate) fn citations(text: &str, sources: usize) -> Vec<(std::ops::Range<usize>, usize)> {
     let mut found = Vec::new();
     // The list of sources at the end has the numbers too.
     let body = text.rsplit_once("\n\n**Sources**\n").map_or(text, |(body, _)| body);
     for (at, _) in body.match_indices('[') {
-        let Some(end) = body[at..].find(']').map(|length| at + length) else { break };
+        // A text of brackets only must not be looked through once for each of them.
+        let near = &body[at..body.floor_char_boundary(at + NUMBER_BYTES_MAX)];
+        let Some(end) = near.find(']').map(|length| at + length) else { continue };
         if let Ok(number) = body[at + 1..end].parse::<usize>()
             && (1..=sources).contains(&number)
         {
@@ -83,5 +88,8 @@ mod tests {
         let found: Vec<(&str, usize)> = citations(text, 2).into_iter().map(|(range, number)| (&text[range], number)).collect();
         assert_eq!(found, [("[1]", 1), ("[2]", 2)]);
         assert_eq!(citations("[", 2), []);
+        // Once for each bracket, this takes hours.
+        assert_eq!(citations(&format!("{}]", "[é".repeat(700_000)), 2), []);
+        assert_eq!(citations(&"[1]".repeat(300_000), 2).len(), 300_000);
     }
 }

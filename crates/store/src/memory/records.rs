@@ -32,14 +32,12 @@ impl Tables {
 
     pub(super) fn records(&self, filter: &RecordFilter) -> Vec<RecordRow> {
         let is_after = |row: &RecordRow| filter.after.as_ref().is_none_or(|(key, user)| (&row.key, &row.user) > (key, user));
-        let is_wanted = |row: &&RecordRow| {
-            row.kind == filter.kind
-                && row.key.starts_with(&filter.key_prefix)
-                && filter.user.as_ref().is_none_or(|user| *user == row.user)
-                && is_after(row)
-        };
+        let is_wanted = |row: &&RecordRow| filter.user.as_ref().is_none_or(|user| *user == row.user) && is_after(row);
+        let first = (filter.kind.clone(), filter.key_prefix.clone(), UserId::from(""));
+        let with_prefix = self.records.range(first..).map(|(_, row)| row);
+        let with_prefix = with_prefix.take_while(|row| row.kind == filter.kind && row.key.starts_with(&filter.key_prefix));
         let (mut bytes, mut all) = (0, Vec::new());
-        for row in self.records.values().filter(is_wanted).take(filter.limit) {
+        for row in with_prefix.filter(is_wanted).take(filter.limit) {
             if bytes >= RECORDS_LISTED_BYTES_MAX {
                 break;
             }

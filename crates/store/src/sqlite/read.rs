@@ -113,8 +113,12 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> SqlResult<Vec<RunRo
         values.push(Value::from(run_id(rows, before)?));
     }
     values.push(Value::from(number(filter.limit as u64)));
+    let columns = match filter.outcome_bytes_max {
+        Some(bytes_max) => RUN_COLUMNS.replace("outcome", &format!("iif(octet_length(outcome) <= {bytes_max}, outcome, NULL)")),
+        None => RUN_COLUMNS.to_owned(),
+    };
     // First which, then what is known of them: sorting all that fit would read the journals of all.
-    let sql = format!("SELECT {RUN_COLUMNS} FROM runs WHERE id IN (SELECT id FROM runs WHERE TRUE{sql} ORDER BY id DESC LIMIT ?) ORDER BY id DESC");
+    let sql = format!("SELECT {columns} FROM runs WHERE id IN (SELECT id FROM runs WHERE TRUE{sql} ORDER BY id DESC LIMIT ?) ORDER BY id DESC");
     Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), run_row)?.collect::<rusqlite::Result<_>>()?)
 }
 

@@ -40,21 +40,25 @@ pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) ->
 }
 
 pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> SqlResult<Vec<RecordRow>> {
-    // Each form has an index of its own.
-    let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
-    let behind = if filter.after.is_some() { "(key, user) > (?5, ?6)" } else { "?5 IS NULL AND ?6 IS NULL" };
-    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND substr(key, 1, length(?3)) = ?3 AND {behind} ORDER BY key, user LIMIT ?4");
     let user = filter.user.as_ref().map(UserId::as_str);
     let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
     let limit = number(filter.limit as u64);
-    let values = params![filter.kind, user, filter.key_prefix, limit, after.0, after.1];
+    let prefix_end = format!("{}{}", filter.key_prefix, char::MAX);
+    let values = params![filter.kind, user, filter.key_prefix, prefix_end, limit, after.0, after.1];
+    Ok(rows.prepare_cached(&listing(filter))?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
+}
+
+/// Each form finds its rows as a range of an index.
+fn listing(filter: &RecordFilter) -> String {
+    let whose = if filter.user.is_some() { "user = ?2" } else { "?2 IS NULL" };
+    let behind = if filter.after.is_some() { "(key, user) > (?6, ?7)" } else { "?6 IS NULL AND ?7 IS NULL" };
+    let wanted = format!("FROM records WHERE kind = ?1 AND {whose} AND key >= ?3 AND key < ?4 AND {behind} ORDER BY key, user LIMIT ?5");
     // Lengths are read without the texts.
-    let sql = format!(
+    format!(
         "SELECT {COLUMNS} FROM records JOIN
              (SELECT id AS place, sum(octet_length(value)) OVER (ORDER BY key, user) - octet_length(value) AS bytes_before {wanted}) ON id = place
          WHERE bytes_before < {RECORDS_LISTED_BYTES_MAX} ORDER BY key, user"
-    );
-    Ok(rows.prepare_cached(&sql)?.query_map(values, row)?.collect::<rusqlite::Result<_>>()?)
+    )
 }
 
 fn row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
@@ -66,4 +70,26 @@ fn row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
         created_ms: row.get(4)?,
         updated_ms: row.get(5)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Anybody may ask for a record by its key, as links to shared conversations do, so that no request may look through all of a kind.
+    #[test]
+    fn keys_with_a_prefix_are_found_by_an_index() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.execute_batch(include_str!("migrations/6.sql")).unwrap();
+        for (user, expected) in
+            [(None, "records_by_kind (kind=? AND key>? AND key<?)"), (Some("ada"), "records_once (user=? AND kind=? AND key>? AND key<?)")]
+        {
+            let filter = RecordFilter { kind: "k".into(), user: user.map(UserId::from), key_prefix: "abc".into(), limit: 1, after: None };
+            let mut plan = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", listing(&filter))).unwrap();
+            let nothing = None::<String>;
+            let lines = plan.query_map(params!["k", user, "abc", "abd", 1, nothing, nothing], |row| row.get::<_, String>(3)).unwrap();
+            let lines: Vec<String> = lines.collect::<rusqlite::Result<_>>().unwrap();
+            assert!(lines.iter().any(|line| line.contains(expected)), "{user:?}: {lines:?}");
+        }
+    }
 }

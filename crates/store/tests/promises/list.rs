@@ -70,6 +70,7 @@ promises! {
         journals_come_in_pages,
         runs_come_newest_first,
         runs_can_be_filtered,
+        long_outcomes_are_left_out_of_lists_that_want_none,
         runs_come_in_pages,
         a_run_is_as_new_as_its_last_line,
         threads_come_most_recently_used_first,

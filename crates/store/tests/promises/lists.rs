@@ -106,6 +106,20 @@ pub(crate) async fn a_run_is_as_new_as_its_last_line(home: TestStore) {
     assert_eq!(home.runs(RunFilter::default()).await.unwrap(), [row]);
 }
 
+pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: TestStore) {
+    for (run, outcome) in [("short", json!({ "a": "é" })), ("long", json!({ "a": "x".repeat(100) }))] {
+        let mut pen = RunWriter::start(&home, run, run).await;
+        pen.write(|commit| (commit.status, commit.outcome) = (Some(Status::Done), Some(outcome))).await.unwrap();
+    }
+    // `{"a":"é"}` has ten bytes.
+    for (outcome_bytes_max, expected) in [(None, [true, true]), (Some(10), [false, true]), (Some(9), [false, false]), (Some(0), [false, false])] {
+        let rows = home.runs(RunFilter { outcome_bytes_max, ..RunFilter::default() }).await.unwrap();
+        let outcomes: Vec<bool> = rows.iter().map(|row| row.outcome.is_some()).collect();
+        assert_eq!((outcomes, rows[0].status), (expected.to_vec(), Status::Done), "{outcome_bytes_max:?}");
+    }
+    assert!(home.run(&run_id("long")).await.unwrap().unwrap().outcome.is_some());
+}
+
 pub(crate) async fn threads_come_most_recently_used_first(home: TestStore) {
     let mut pens = Vec::new();
     for thread in ["b", "c", "a"] {

@@ -28,7 +28,7 @@ pub(crate) struct ReaderLimits {
 }
 
 /// A lower existing limit is kept.
-fn lower_limit(resource: Resource, max: u64) -> rustix::io::Result<()> {
+pub(crate) fn lower_limit(resource: Resource, max: u64) -> rustix::io::Result<()> {
     let max = rustix::process::getrlimit(resource).maximum.map_or(max, |now| now.min(max));
     rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) })
 }

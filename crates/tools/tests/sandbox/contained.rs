@@ -13,6 +13,7 @@ use std::process::{Command, Output, Stdio};
 
 use baton_tools::code::{Code, Outcome, RunArguments, Settings, sandbox};
 use baton_tools::workspace::Workspaces;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Map, Value, json};
 
 use crate::probe;
@@ -46,6 +47,7 @@ pub(crate) fn run() {
     the_walls_hold_without_the_interpreter();
     garbage_is_answered_and_strangers_are_turned_away();
     a_worker_does_not_outlive_its_parent();
+    an_inner_process_whose_parent_ended_before_it_was_ready_ends();
     println!("all contained");
 }
 
@@ -238,7 +240,7 @@ fn garbage_is_answered_and_strangers_are_turned_away() {
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.contains("\"failed\"") && text.contains("makes no sense"), "{text} {}", String::from_utf8_lossy(&output.stderr));
     }
-    for words in [&["code-worker"][..], &["code-worker", "{}"], &["code-worker", "{}", "inner", "{}"]] {
+    for words in [&["code-worker"][..], &["code-worker", "{}"], &["code-worker", "{}", "inner", "1", "{}"]] {
         let output = Command::new(std::env::current_exe().unwrap()).args(words).output().unwrap();
         assert!(matches!(output.status.code(), Some(70)), "{words:?}: {output:?}");
     }
@@ -264,4 +266,39 @@ fn a_worker_does_not_outlive_its_parent() {
     host.kill().unwrap();
     host.wait().unwrap();
     wait_for(0);
+}
+
+/// The outer process is killed while the inner one is stopped before it could request a signal for that.
+fn an_inner_process_whose_parent_ended_before_it_was_ready_ends() {
+    let home = tempfile::tempdir().unwrap();
+    let limits = json!({"cpu_seconds_max": 3600, "memory_mib_max": 128, "scratch_mib_max": 8, "scratch": home.path(), "parent": std::process::id()});
+    let endless =
+        json!({"code": "while True:\n    pass", "inputs": {}, "files": [], "run_ms_max": 3_600_000, "output_bytes_max": 1, "result_bytes_max": 1});
+    for _ in 0..5 {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.arg("code-worker").arg(limits.to_string()).env_clear().current_dir(home.path()).process_group(0);
+        let mut outer = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        outer.stdin.take().unwrap().write_all(endless.to_string().as_bytes()).unwrap();
+        // It has one thread, and no other child.
+        let children = format!("/proc/{0}/task/{0}/children", outer.id());
+        let inner = loop {
+            if let Some(pid) = std::fs::read_to_string(&children).unwrap().split_whitespace().next() {
+                break Pid::from_raw(pid.parse().unwrap()).unwrap();
+            }
+            assert!(outer.try_wait().unwrap().is_none(), "the outer process ended by itself");
+        };
+        kill_process(inner, Signal::STOP).unwrap();
+        outer.kill().unwrap();
+        outer.wait().unwrap();
+        kill_process(inner, Signal::CONT).unwrap();
+        let begun = std::time::Instant::now();
+        // A process that has ended, but was not waited for, has no arguments any more.
+        while std::fs::read(format!("/proc/{}/cmdline", inner.as_raw_nonzero())).is_ok_and(|words| !words.is_empty()) {
+            if begun.elapsed().as_secs() >= 20 {
+                kill_process(inner, Signal::KILL).unwrap();
+                panic!("the inner process runs on without its parent");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+    }
 }

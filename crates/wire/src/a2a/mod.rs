@@ -9,7 +9,7 @@ pub mod error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::openai::{Options, Wrong};
+use crate::openai::{Options, RequestError};
 
 /// The version that is spoken, as `A2A-Version` names it.
 pub const VERSION: &str = "1.0";
@@ -294,10 +294,10 @@ pub struct SendMessage {
 
 impl SendMessage {
     /// What only Baton knows, under `metadata.baton` of the request or of its message: the flow, and the options of a run.
-    pub fn options(&self) -> Result<(Option<String>, Options), Wrong> {
+    pub fn options(&self) -> Result<(Option<String>, Options), RequestError> {
         let of_message = self.message.as_ref().and_then(|message| message.metadata.as_ref());
         let given = [self.metadata.as_ref(), of_message].into_iter().flatten().find_map(|metadata| metadata.get("baton"));
-        let wrong = |why: String| Wrong { field: "metadata.baton".to_owned(), why };
+        let wrong = |why: String| RequestError { field: "metadata.baton".to_owned(), why };
         let Some(given) = given else { return Ok((None, Options::default())) };
         let Value::Object(mut fields) = given.clone() else { return Err(wrong("it is an object".to_owned())) };
         let flow = match fields.remove("flow") {

@@ -2,7 +2,7 @@ use std::io::Write as _;
 
 use embedded_model::weights;
 use serde_json::json;
-use service::config::{self, Config};
+use service::config::Config;
 use service::global_args::GlobalArgs;
 use service::model_options::{self, OllamaLookup, name_of};
 use service::wiring;
@@ -80,12 +80,13 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
     for name in names {
         let Ok(parsed) = name.parse() else { continue };
         let row = table.row(&parsed);
-        let (is_ready, detail) = match table.endpoint(&parsed).map(|endpoint| (endpoint, endpoint.key.as_ref().map(|key| key.find(&config::env)))) {
-            Ok((endpoint, None)) => (true, endpoint.url.clone()),
-            Ok((endpoint, Some(Ok(_)))) => (true, format!("key found; {}", endpoint.url)),
-            Ok((_, Some(Err(why)))) => (false, why),
-            Err(error) => (false, error.to_string()),
-        };
+        let (is_ready, detail) =
+            match table.endpoint(&parsed).map(|endpoint| (endpoint, endpoint.key.as_ref().map(|key| key.find(&|name| config.key(name))))) {
+                Ok((endpoint, None)) => (true, endpoint.url.clone()),
+                Ok((endpoint, Some(Ok(_)))) => (true, format!("key found; {}", endpoint.url)),
+                Ok((_, Some(Err(why)))) => (false, why),
+                Err(error) => (false, error.to_string()),
+            };
         let usd_per_million = row.usd_per_million_in.zip(row.usd_per_million_out);
         rows.push(Row { name: name.clone(), is_ready, detail, usd_per_million });
     }

@@ -16,6 +16,7 @@ use crate::follow::Follow;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   baton runs fork 1f3a --at 3
+  baton runs fork 1f3a --at 3 --break '*'                runs step 3 again and waits before the next one
   baton runs fork 1f3a --at 3 --patch '{\"question\": \"Another one?\"}'
   baton runs fork 1f3a --at 0 --reply '0=[\"one query\"]'")]
 pub(crate) struct Fork {
@@ -32,6 +33,9 @@ pub(crate) struct Fork {
     /// The thread of the new run [default: a new one]
     #[arg(long)]
     thread: Option<String>,
+    /// Wait before this node, `*` for every one; not before the first that runs. With `*`, one node is run again
+    #[arg(long = "break", value_name = "NODE")]
+    breakpoints: Vec<String>,
     #[command(flatten)]
     model_options: ModelOptions,
     /// Print one JSON object per line
@@ -49,7 +53,14 @@ impl Fork {
             let new = engine::new_run_id();
             let thread = self.thread.map_or_else(|| ThreadId::from(new.as_str()), ThreadId::from);
             let follow = Follow::new(&engine, &thread, &new, self.json)?;
-            let fork = engine::Fork { at_step: self.at, patch: self.patch, replies, thread: Some(thread), run: Some(new.clone()) };
+            let fork = engine::Fork {
+                at_step: self.at,
+                patch: self.patch,
+                replies,
+                thread: Some(thread),
+                breakpoints: self.breakpoints,
+                run: Some(new.clone()),
+            };
             engine.fork(&row.run, fork).await?;
             if !self.json {
                 remark(&format!("run {} goes on from step {} of {}", tail(&new), self.at, tail(&row.run)));

@@ -2,8 +2,10 @@
 
 mod answer;
 mod cancel;
+mod diff;
 mod export;
 mod fork;
+mod inspect;
 mod list;
 mod replay;
 mod resume;
@@ -27,6 +29,7 @@ pub(crate) enum Runs {
     Replay(replay::Replay),
     Fork(fork::Fork),
     Export(export::Export),
+    Diff(diff::Diff),
 }
 
 const AFTER_HELP: &str = "\
@@ -35,6 +38,8 @@ RUN is any part of an id that fits only one run; lists show the end of each.
 Examples:
   baton runs list --status asking
   baton runs show 1f3a
+  baton runs show 1f3a --state 3                        also --journal, --prompts, --nodes
+  baton runs diff 1f3a 77c0
   baton runs answer 1f3a yes
   baton runs fork 1f3a --at 2 --patch '{\"question\": \"Another one?\"}'";
 
@@ -50,6 +55,7 @@ impl Runs {
             Runs::Replay(replay) => replay.run(globals),
             Runs::Fork(fork) => fork.run(globals),
             Runs::Export(export) => export.run(globals),
+            Runs::Diff(diff) => diff.run(globals),
         }
     }
 }

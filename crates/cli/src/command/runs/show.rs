@@ -11,6 +11,7 @@ use service::wiring;
 use store::RunRow;
 use terminal::{BOLD, DIM, YELLOW, now_ms, one_line, paint, short, spent, tail, took};
 
+use super::inspect::Inspected;
 use super::list::{INTERRUPTED, interrupted};
 use crate::answer::Answer;
 use crate::exit::{Exit, Result};
@@ -25,6 +26,18 @@ pub(crate) struct Show {
     /// Print a JSON object
     #[arg(long)]
     json: bool,
+    /// Print the journal as it is stored, one JSON object a line
+    #[arg(long, conflicts_with_all = ["prompts", "state", "nodes"])]
+    journal: bool,
+    /// Print the prompts as they were sent, and the replies
+    #[arg(long, conflicts_with_all = ["state", "nodes"])]
+    prompts: bool,
+    /// Print the state of the flow on entering a step, and what the step before it changed
+    #[arg(long, value_name = "STEP", conflicts_with = "nodes")]
+    state: Option<u64>,
+    /// Print what each node used: calls, tokens, cost, time
+    #[arg(long)]
+    nodes: bool,
 }
 
 impl Show {
@@ -32,6 +45,14 @@ impl Show {
         wiring::block_on(async {
             let engine = wiring::idle_engine(globals).await?;
             let row = find::run(&**engine.store(), &self.run).await?;
+            let looked_at = Inspected { engine: &engine, run: &row.run, as_json: self.json };
+            match (self.journal, self.prompts, self.state, self.nodes) {
+                (true, ..) => return looked_at.journal().await,
+                (_, true, ..) => return looked_at.prompts().await,
+                (_, _, Some(step), _) => return looked_at.state(step).await,
+                (.., true) => return looked_at.nodes().await,
+                (false, false, None, false) => {}
+            }
             // A journal that no longer fits its flow still has a row to show.
             let history = History::of(&**engine.store(), engine.flows(), &row.run).await;
             let open = if row.status.is_over() { Vec::new() } else { engine.open_questions(&row).await? };

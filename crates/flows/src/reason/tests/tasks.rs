@@ -263,3 +263,20 @@ fn a_small_model_that_retells_a_short_result_wrongly_is_replaced_by_the_result()
     let right = answered(fact("mon,2", "mon,2"));
     assert!(right.contains("mon,2") && !right.starts_with("files.read"), "{right}");
 }
+
+#[test]
+fn a_small_model_without_a_usable_plan_does_not_say_that_it_acted() {
+    let itself = plan(&[("files.write", json!({ "path": "b.txt", "content": "{{1}}", "mode": "create" }))]);
+    let input =
+        |question: &str| json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
+    let script = |effect: &Effect| match effect.name() {
+        "registry.tools" => task_tools(),
+        "plan" => itself.clone(),
+        "answer" => Reply::ok("I copied a.txt to b.txt."),
+        _ => task_reply(effect),
+    };
+    let end = play("reason", input("Copy a.txt to b.txt."), &mut |effect, _| Some(script(effect)));
+    let answer = end.output()["answer"].as_str().unwrap();
+    assert!(answer.starts_with("Nothing was done") && answer.contains("add a step before it") && !answer.contains("I copied"), "{answer}");
+    assert_eq!((end.count("model plan"), end.count("model answer"), end.count("tool files.write")), (3, 0, 0));
+}

@@ -6,6 +6,9 @@
 //!                                                                           capabilities, limits, few system calls
 //! ```
 //!
+//! A parent-death signal is sent only for a parent that ends after it was requested. Both processes therefore check, after requesting it,
+//! that their parent is still the one that started them.
+//!
 //! Each restriction that a kernel or container does not allow is reported with the reason. Two are mandatory: the system call filter
 //! (seccomp), and one of the two that block files (an own root, or Landlock).
 
@@ -17,11 +20,11 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
-use rustix::process::{DumpableBehavior, Pid, Resource, Rlimit, Signal};
+use rustix::process::{DumpableBehavior, Pid, Resource, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
 use super::{Limits, Restrictions};
-use crate::confine::{Calls, close_inherited, landlock, memory_now, seccomp};
+use crate::confine::{Calls, close_inherited, landlock, lower_limit, memory_now, seccomp};
 
 impl Restrictions {
     fn note<T>(&mut self, wall: &str, built: &Result<T, impl std::fmt::Display>) -> bool {
@@ -43,10 +46,10 @@ const INNER: &str = "inner";
 pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Restrictions)) -> ! {
     let ended = match arguments {
         [limits] => serde_json::from_str(limits).map_err(|e| e.to_string()).and_then(|limits| outer(&limits)),
-        [limits, inner, walls] if inner == INNER => {
+        [limits, inner, outer, walls] if inner == INNER => {
             let read = serde_json::from_str(limits).and_then(|limits: Limits| Ok((limits, serde_json::from_str(walls)?)));
             read.map_err(|e| e.to_string()).and_then(|(mut limits, walls)| {
-                let walls = close_in(&mut limits, walls)?;
+                let walls = close_in(&mut limits, outer, walls)?;
                 body(&limits, &walls);
                 Ok(0)
             })
@@ -67,8 +70,10 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
     if rustix::process::getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(limits.parent) {
-        return Err("the parent is gone".into());
+        return Err(PARENT_ENDED.into());
     }
+    // Inherited by the inner process, so that no part of it runs without this limit.
+    lower_limit(Resource::Cpu, limits.cpu_seconds_max.max(1)).map_err(say("processor time"))?;
     rustix::thread::set_no_new_privs(true).map_err(say("no new privileges"))?;
     close_inherited().map_err(|e| format!("closing what was inherited: {e}"))?;
     let mut walls = Restrictions { up: vec!["no new privileges".into()], missing: Vec::new() };
@@ -89,16 +94,29 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     }
     let walls = serde_json::to_string(&walls).map_err(|e| e.to_string())?;
     let program = std::env::current_exe().map_err(|e| format!("finding this program: {e}"))?;
-    let status = Command::new(program).args(std::env::args_os().skip(1)).arg(INNER).arg(walls).env_clear().status();
+    let own_pid = fs::read_link("/proc/self").map_err(|e| format!("reading its own process id: {e}"))?;
+    let status = Command::new(program).args(std::env::args_os().skip(1)).arg(INNER).arg(own_pid).arg(walls).env_clear().status();
     let status = status.map_err(|e| format!("starting the inner process: {e}"))?;
     // A signal is reported like a shell does.
     Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
 }
 
-/// The remaining restrictions, in the order in which each is still possible.
-fn close_in(limits: &mut Limits, mut walls: Restrictions) -> Result<Restrictions, String> {
+const PARENT_ENDED: &str = "the parent has ended";
+
+/// The first process of a PID namespace has no parent there, so that `getppid` returns 0; `/proc`, mounted outside of the namespace, names it.
+fn parent_in_proc() -> io::Result<String> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"));
+    parent.map(|pid| pid.trim().to_owned()).ok_or_else(|| io::Error::other("/proc/self/status names no parent"))
+}
+
+/// The remaining restrictions, in the order in which each is still possible. `outer` is the process that started this one, as `/proc` names it.
+fn close_in(limits: &mut Limits, outer: &str, mut walls: Restrictions) -> Result<Restrictions, String> {
     let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
+    if parent_in_proc().map_err(|e| format!("reading its parent: {e}"))? != outer {
+        return Err(PARENT_ENDED.into());
+    }
     let own_world = rustix::process::getpid().as_raw_nonzero().get() == 1;
     let here = memory_now().map_err(|e| format!("reading its own size: {e}"))?;
     let rooted = own_world && walls.note("a root of its own", &own_root(limits));
@@ -122,7 +140,7 @@ fn close_in(limits: &mut Limits, mut walls: Restrictions) -> Result<Restrictions
         (Resource::Msgqueue, 0),
     ];
     for (resource, max) in resources {
-        rustix::process::setrlimit(resource, Rlimit { current: Some(max), maximum: Some(max) }).map_err(say("limits"))?;
+        lower_limit(resource, max).map_err(say("limits"))?;
     }
     walls.up.push("limits (processor, memory, files, processes)".into());
     let locked = walls.note("landlock", &landlock(Some(&limits.scratch)));

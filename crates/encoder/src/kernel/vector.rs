@@ -1,9 +1,6 @@
 //! What lies between the products. Loops without branches, which the compiler turns into wide instructions.
 
 const EPSILON: f32 = 1e-12;
-/// Values of a head.
-const HEAD: usize = 32;
-
 /// x times the normal distribution's share below x, by Abramowitz and Stegun 7.1.26.
 #[inline(always)]
 pub(super) fn gelu(values: &mut [f32]) {
@@ -17,7 +14,7 @@ pub(super) fn gelu(values: &mut [f32]) {
 
 /// e to the power of x, for x up to 88; relative error below 1e-6.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+pub(super) fn exp(x: f32) -> f32 {
     /// Adding it leaves no bits for a fraction, so the low bits of the sum are the whole number.
     const SHIFT: f32 = 12_582_912.0;
     let z = (x * std::f32::consts::LOG2_E).max(-126.0);
@@ -61,7 +58,7 @@ pub(super) fn largest(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
 
 /// In eight sums side by side: one after the other they would have to wait for each other.
 #[inline(always)]
-fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
+pub(super) fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     let mut sums = [0.0; 8];
     let (parts, rest) = values.as_chunks::<8>();
     for part in parts {
@@ -70,48 +67,4 @@ fn sum(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
         }
     }
     sums.iter().sum::<f32>() + rest.iter().map(|x| of(*x)).sum::<f32>()
-}
-
-#[inline(always)]
-pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
-    let width = heads * HEAD;
-    assert!(qkv.len() == tokens * 3 * width && out.len() == tokens * width);
-    // Keys by value, so that the scores of all tokens are computed side by side; padded to whole registers.
-    let padded = tokens.next_multiple_of(8);
-    let mut keys = vec![0.0_f32; HEAD * padded];
-    let mut values = vec![[0.0_f32; HEAD]; tokens];
-    let mut scores = vec![0.0_f32; padded];
-    let scale = 1.0 / (HEAD as f32).sqrt();
-    for head in 0..heads {
-        for (token, row) in qkv.chunks_exact(3 * width).enumerate() {
-            for (d, key) in row[width + head * HEAD..][..HEAD].iter().enumerate() {
-                keys[d * padded + token] = *key;
-            }
-            values[token].copy_from_slice(&row[2 * width + head * HEAD..][..HEAD]);
-        }
-        for (token, row) in qkv.chunks_exact(3 * width).enumerate() {
-            let query = &row[head * HEAD..][..HEAD];
-            scores.fill(0.0);
-            for (four, keys) in query.as_chunks::<4>().0.iter().zip(keys.chunks_exact(4 * padded)) {
-                let (a, b, c, d) = (&keys[..padded], &keys[padded..2 * padded], &keys[2 * padded..3 * padded], &keys[3 * padded..]);
-                for ((((score, a), b), c), d) in scores.iter_mut().zip(a).zip(b).zip(c).zip(d) {
-                    *score += (four[0] * a + four[1] * b) + (four[2] * c + four[3] * d);
-                }
-            }
-            let largest = largest(&scores[..tokens], |x| x);
-            for score in &mut scores {
-                *score = exp((*score - largest) * scale);
-            }
-            let total = sum(&scores[..tokens], |x| x);
-            let mut mixed = [0.0_f32; HEAD];
-            for (score, value) in scores.iter().zip(&values) {
-                for (mixed, value) in mixed.iter_mut().zip(value) {
-                    *mixed += score * value;
-                }
-            }
-            for (out, mixed) in out[token * width + head * HEAD..][..HEAD].iter_mut().zip(mixed) {
-                *out = mixed / total;
-            }
-        }
-    }
 }

@@ -18,7 +18,7 @@ const WIDTH_MAX: usize = 2_048;
 pub(super) type Tile = [[i32; PANEL_COLUMNS]; TILE_ROWS];
 
 /// The weights of one layer, by output column.
-pub(crate) struct Matrix {
+pub struct Matrix {
     panels: Vec<[i8; 2 * PANEL_COLUMNS]>,
     scales: Vec<f32>,
     bias: Vec<f32>,
@@ -28,7 +28,7 @@ pub(crate) struct Matrix {
 
 impl Matrix {
     /// `weights` has `width` values for each column, one column after the other.
-    pub(crate) fn new(weights: &[i8], scales: Vec<f32>, bias: Vec<f32>, width: usize) -> Matrix {
+    pub fn new(weights: &[i8], scales: Vec<f32>, bias: Vec<f32>, width: usize) -> Matrix {
         let columns = scales.len();
         assert!(width.is_multiple_of(2) && width <= WIDTH_MAX && columns.is_multiple_of(PANEL_COLUMNS));
         assert!(weights.len() == width * columns && bias.len() == columns);
@@ -47,7 +47,7 @@ impl Matrix {
 
 /// Activations as 16-bit numbers, in groups of rows; a buffer that is used again.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub struct Rows {
     groups: Vec<[i32; TILE_ROWS]>,
     scales: Vec<f32>,
     pub(crate) count: usize,

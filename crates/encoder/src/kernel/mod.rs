@@ -6,16 +6,17 @@
 //!   activations (f32) ── quantize ──▶ Rows (i16 pairs, a scale a row) ── multiply with Matrix (i8 panels) ──▶ f32 + bias
 //! ```
 
+mod attention;
 mod matrix;
 mod vector;
 
-pub(crate) use matrix::{Matrix, Rows};
+pub use matrix::{Matrix, Rows};
 
 use matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
 
 /// Which of the two compilations runs here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kernel {
+pub enum Kernel {
     #[cfg(target_arch = "x86_64")]
     Avx2,
     Portable,
@@ -26,7 +27,7 @@ macro_rules! dispatch {
     ($self:expr, $function:ident ( $($argument:expr),* )) => {
         match $self {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: this variant is only made where the processor has AVX2.
+            // SAFETY: this variant is only made where the processor has AVX2 and FMA.
             Kernel::Avx2 => unsafe { avx2::$function($($argument),*) },
             Kernel::Portable => portable::$function($($argument),*),
         }
@@ -35,43 +36,43 @@ macro_rules! dispatch {
 
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for AVX2 are called where it was detected"))]
 impl Kernel {
-    pub(crate) fn detect() -> Kernel {
+    pub fn detect() -> Kernel {
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") {
+        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
             return Kernel::Avx2;
         }
         Kernel::Portable
     }
 
     /// `out` = rows · matrix + bias. `out` has a row of `matrix.columns` values for each row.
-    pub(crate) fn multiply(self, rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
+    pub fn multiply(self, rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
         assert_eq!((rows.width, out.len()), (matrix.width, rows.count * matrix.columns));
         dispatch!(self, multiply(rows, matrix, out));
     }
 
-    pub(crate) fn quantize(self, values: &[f32], width: usize, rows: &mut Rows) {
+    pub fn quantize(self, values: &[f32], width: usize, rows: &mut Rows) {
         rows.reset(values.len() / width, width);
         dispatch!(self, quantize(values, rows));
     }
 
-    pub(crate) fn gelu(self, values: &mut [f32]) {
+    pub fn gelu(self, values: &mut [f32]) {
         dispatch!(self, gelu(values));
     }
 
     /// Adds `more` to `values`, then makes each row of mean 0 and variance 1, with gains and offsets.
-    pub(crate) fn add_and_norm(self, values: &mut [f32], more: &[f32], gains: &[f32], offsets: &[f32]) {
+    pub fn add_and_norm(self, values: &mut [f32], more: &[f32], gains: &[f32], offsets: &[f32]) {
         dispatch!(self, add_and_norm(values, more, gains, offsets));
     }
 
     /// Attention of one text over itself: `qkv` has query, key and value of each token side by side.
-    pub(crate) fn attend(self, qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
+    pub fn attend(self, qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
         dispatch!(self, attend(qkv, tokens, heads, out));
     }
 }
 
 /// The portable compilation.
 mod portable {
-    use super::{Matrix, Rows, matrix, vector};
+    use super::{Matrix, Rows, attention, matrix, vector};
 
     pub(super) fn multiply(rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
         matrix::multiply(rows, matrix, out, super::portable_tile);
@@ -90,17 +91,18 @@ mod portable {
     }
 
     pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
-        vector::attend(qkv, tokens, heads, out);
+        attention::attend(qkv, tokens, heads, out, attention::compared, attention::collected);
     }
 }
 
-/// The same functions for AVX2; the product of a tile is written with its instructions.
+/// The same functions for AVX2 and FMA; the product of a tile is written with its instructions.
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::*;
 
+    use super::attention::{COLLECTED, Collected, HEAD, KEYS, Keys, QUERIES, Queries, Scores};
     use super::matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
-    use super::{Matrix, Rows, matrix, vector};
+    use super::{Matrix, Rows, attention, matrix, vector};
 
     #[target_feature(enable = "avx2")]
     pub(super) fn multiply(rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
@@ -122,9 +124,9 @@ mod avx2 {
         vector::add_and_norm(values, more, gains, offsets);
     }
 
-    #[target_feature(enable = "avx2")]
+    #[target_feature(enable = "avx2,fma")]
     pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
-        vector::attend(qkv, tokens, heads, out);
+        attention::attend(qkv, tokens, heads, out, |queries, keys| compared(queries, keys), |scores, values| collected(scores, values));
     }
 
     /// Six rows by sixteen columns: twelve sums stay in registers, and each weight that was widened to 16 bits is used six times.
@@ -145,6 +147,67 @@ mod avx2 {
             stored(out, sums);
         }
         out
+    }
+
+    /// Four queries by sixteen keys: eight sums stay in registers.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn compared(queries: &Queries, keys: &Keys) -> Scores {
+        let mut sums = [[_mm256_setzero_ps(); 2]; QUERIES];
+        for (d, keys) in keys.iter().enumerate() {
+            let (first, second) = (eight(&keys[..8]), eight(&keys[8..]));
+            for (sums, query) in sums.iter_mut().zip(queries) {
+                let query = _mm256_set1_ps(query[d]);
+                sums[0] = _mm256_fmadd_ps(query, first, sums[0]);
+                sums[1] = _mm256_fmadd_ps(query, second, sums[1]);
+            }
+        }
+        let mut out = [[0.0; KEYS]; QUERIES];
+        for (out, sums) in out.iter_mut().zip(sums) {
+            for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+                emptied(out, sum);
+            }
+        }
+        out
+    }
+
+    /// Two queries by the 32 values of a head: eight sums stay in registers.
+    #[target_feature(enable = "avx2,fma")]
+    #[inline]
+    fn collected(scores: [&[f32]; COLLECTED], values: &[[f32; HEAD]]) -> Collected {
+        let mut sums = [[_mm256_setzero_ps(); HEAD / 8]; COLLECTED];
+        for ((one, other), values) in scores[0].iter().zip(scores[1]).zip(values) {
+            let by = [_mm256_set1_ps(*one), _mm256_set1_ps(*other)];
+            for (at, values) in values.as_chunks::<8>().0.iter().enumerate() {
+                let values = eight(values);
+                sums[0][at] = _mm256_fmadd_ps(by[0], values, sums[0][at]);
+                sums[1][at] = _mm256_fmadd_ps(by[1], values, sums[1][at]);
+            }
+        }
+        let mut out = [[0.0; HEAD]; COLLECTED];
+        for (out, sums) in out.iter_mut().zip(sums) {
+            for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
+                emptied(out, sum);
+            }
+        }
+        out
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    #[expect(unsafe_code, reason = "a register is filled from memory")]
+    fn eight(values: &[f32]) -> __m256 {
+        assert!(values.len() >= 8);
+        // SAFETY: there are the 32 bytes of an unaligned load.
+        unsafe { _mm256_loadu_ps(values.as_ptr()) }
+    }
+
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    #[expect(unsafe_code, reason = "a register is emptied into memory")]
+    fn emptied(out: &mut [f32; 8], sum: __m256) {
+        // SAFETY: the array has the 32 bytes of an unaligned store.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) }
     }
 
     #[target_feature(enable = "avx2")]

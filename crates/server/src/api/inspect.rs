@@ -1,0 +1,87 @@
+//! What authors of flows look at: the state of a run at each step and what changed, what its nodes used, and its journal.
+
+use axum::extract::{Path, State};
+use axum::{Extension, Json};
+use engine::Steps;
+use serde::Deserialize;
+use serde_json::Value;
+use store::RunRow;
+use tokio::sync::Semaphore;
+use wire::inspect as api;
+
+use super::Api;
+use super::params::QueryParams;
+use crate::guard::Identity;
+use crate::problem::Problem;
+
+/// Lines of a journal in one answer.
+const LINES_MAX: usize = 200;
+/// Runs that are followed for this at once; each may take much memory.
+static TURNS: Semaphore = Semaphore::const_new(1);
+
+pub(super) async fn steps(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Steps>, Problem> {
+    let row = api.run(&who, &run).await?;
+    let found = followed(&api, &row).await?;
+    let mut nodes: Vec<api::NodeCost> = Vec::new();
+    let mut steps = Vec::with_capacity(found.steps.len());
+    for step in found.steps {
+        let engine::Step { step, node, used, took_us, .. } = step;
+        if !nodes.iter().any(|one| one.node == node) {
+            nodes.push(api::NodeCost { node: node.clone(), ..api::NodeCost::default() });
+        }
+        if let Some(cost) = nodes.iter_mut().find(|one| one.node == node) {
+            cost.visits += 1;
+            cost.calls += used.calls;
+            cost.tokens_in += used.tokens_in;
+            cost.tokens_out += used.tokens_out;
+            cost.usd_micros += used.usd_micros;
+            cost.took_us += took_us;
+        }
+        let (calls, tokens_in, tokens_out, usd_micros) = (used.calls, used.tokens_in, used.tokens_out, used.usd_micros);
+        steps.push(api::Step { step, node, calls, tokens_in, tokens_out, usd_micros, took_us });
+    }
+    Ok(Json(api::Steps { steps, nodes, is_cut: found.is_cut }))
+}
+
+pub(super) async fn state(
+    State(api): State<Api>,
+    Extension(who): Extension<Identity>,
+    Path((run, step)): Path<(String, String)>,
+) -> Result<Json<api::StepState>, Problem> {
+    let row = api.run(&who, &run).await?;
+    let number: u64 = step.parse().map_err(|_| Problem::not_found("step"))?;
+    let mut steps = followed(&api, &row).await?.steps;
+    let at = steps.iter().position(|step| step.step == number).ok_or_else(|| Problem::not_found("step"))?;
+    let before = at.checked_sub(1).map(|before| std::mem::take(&mut steps[before].state));
+    let engine::Step { node, state, .. } = steps.swap_remove(at);
+    let changes = before.map(|before| engine::changes(&before, &state)).unwrap_or_default();
+    let changes = changes.into_iter().map(|one| api::StateChange { path: one.path, before: one.before, after: one.after }).collect();
+    Ok(Json(api::StepState { step: number, node, state, changes }))
+}
+
+async fn followed(api: &Api, row: &RunRow) -> Result<Steps, Problem> {
+    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
+    Ok(Steps::of(&**api.0.engine.store(), api.0.engine.flows(), &row.run).await?)
+}
+
+#[derive(Deserialize)]
+pub(super) struct Page {
+    from: Option<u64>,
+}
+
+pub(super) async fn journal(
+    State(api): State<Api>,
+    Extension(who): Extension<Identity>,
+    Path(run): Path<String>,
+    QueryParams(page): QueryParams<Page>,
+) -> Result<Json<api::Journal>, Problem> {
+    let row = api.run(&who, &run).await?;
+    let from = page.from.unwrap_or(0);
+    let lines = api.0.engine.store().journal(&row.run, from, LINES_MAX).await?;
+    let next = (lines.len() == LINES_MAX).then_some(from + LINES_MAX as u64);
+    let line = |line: store::JournalLine| {
+        let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
+        api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }
+    };
+    Ok(Json(api::Journal { lines: lines.into_iter().map(line).collect(), next }))
+}
