@@ -39,7 +39,7 @@ pub enum AuditError {
     #[error("the audit log {} cannot be written: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
     #[error("the audit log {} ends with a line that is broken ({why}); `baton audit verify` shows where, and moving the folder away starts a new log", path.display())]
-    BrokenLine { path: PathBuf, why: String },
+    Broken { path: PathBuf, why: String },
     #[error("the recorder of the audit log has stopped; the server's log says why")]
     Stopped,
 }

@@ -121,7 +121,7 @@ fn exit_of(error: &EngineError) -> Exit {
         EngineError::Busy { .. }
         | EngineError::Stopping
         | EngineError::Restless { .. }
-        | EngineError::Elsewhere { .. }
+        | EngineError::DrivenElsewhere { .. }
         | EngineError::Crashed { .. }
         | EngineError::Run(_) => Exit::Failed,
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use download::{hex, pour};
+use download::{copy_pieces, hex};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 

@@ -86,7 +86,7 @@ fn of_performed(task: TaskId, attempt: u32, performed: Performed) -> AttemptResu
     match performed {
         Performed::Replied(reply) => AttemptResult::Replied { task, attempt, reply },
         Performed::InDoubt => AttemptResult::InDoubt { task, attempt },
-        Performed::Lost(why) => AttemptResult::Lost(EngineError::Elsewhere { why }),
+        Performed::Lost(why) => AttemptResult::Lost(EngineError::DrivenElsewhere { why }),
     }
 }
 

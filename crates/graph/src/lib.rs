@@ -68,7 +68,7 @@ mod reply;
 mod run;
 
 pub use addresses::{Addresses, is_mailbox};
-pub use ask::{Ask, AskError, Backoff, Placeholder, Need, Request};
+pub use ask::{Ask, AskError, Backoff, Need, Placeholder, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};
 pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, RunContext, Start};

@@ -95,7 +95,7 @@ impl From<EngineError> for Problem {
         let words = error.to_string();
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::Elsewhere { .. } => {
+            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::DrivenElsewhere { .. } => {
                 Problem::busy("too much is going on; try again in a moment")
             }
             EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),

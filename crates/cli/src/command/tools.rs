@@ -154,7 +154,7 @@ impl Tools {
                 warn_if_incomplete(hub);
             }
             Tools::Show { name, json, .. } => {
-                let tool = hub.describe(name).await.map_err(trouble)?;
+                let tool = hub.describe(name).await.map_err(service_error)?;
                 match json {
                     true => writeln!(out, "{}", serde_json::to_string(&server::registry::tool(&tool))?)?,
                     false => {
@@ -169,7 +169,7 @@ impl Tools {
                 // Progress is shown to a waiting user.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };
-                let found = hub.call(name, &arguments, &options).await.map_err(trouble)?;
+                let found = hub.call(name, &arguments, &options).await.map_err(service_error)?;
                 match json {
                     true => writeln!(out, "{}", serde_json::to_string(&found)?)?,
                     false => writeln!(out, "{}", found.text)?,
@@ -177,8 +177,8 @@ impl Tools {
             }
             // Needs no hub and was handled before.
             Tools::Permissions(_) => {}
-            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
-            Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
+            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(service_error)?,
+            Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(service_error)?,
         }
         Ok(Exit::Well)
     }

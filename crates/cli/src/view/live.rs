@@ -155,7 +155,7 @@ mod tests {
         let mut live = Live::new("parent".into());
         let child = child_run(Key::of(&"t".into(), &"parent".into(), TaskId { step: 0, index: 0 }));
         let mut seq = 0;
-        let mut tell = |live: &mut Live, run: &RunId, event: Event| {
+        let mut publish = |live: &mut Live, run: &RunId, event: Event| {
             seq += 1;
             let numbered = Arc::new(NumberedEvent { seq, event });
             live.see(&TreeItem {

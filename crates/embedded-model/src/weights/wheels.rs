@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use download::{PackageFolder, pour};
+use download::{PackageFolder, copy_pieces};
 
 use super::{Pinned, Source, Step, blocking};
 

@@ -72,7 +72,7 @@ impl Dispatcher for Drives {
                 let _one = one.acquire().await.unwrap();
                 for _ in 0..10 {
                     match worker.drive(&errand.run).await {
-                        Err(EngineError::Elsewhere { .. } | EngineError::Store(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                        Err(EngineError::DrivenElsewhere { .. } | EngineError::Store(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
                         _ => return,
                     }
                 }

@@ -10,7 +10,7 @@
 //! The critic's prompt lists every finding. A small model approves whatever reads well, so with a small critic hard findings reject by themselves, and no
 //! model is called. The feedback names the sentence and what the sources say instead.
 
-use evidence::{CriticDecision, DecidedBy, Options, ProblemKind, Sentence, Span, Spans, Status};
+use evidence::{DecidedBy, Judged, Options, ProblemKind, Sentence, Span, Spans, Status};
 use serde::{Deserialize, Serialize};
 
 use super::doubt;
@@ -29,7 +29,7 @@ pub struct Draft<'d> {
     /// Its evidence.
     pub spans: &'d [Span],
     /// Judgements about [`Draft::claims`] and the spans, if there are any.
-    pub judged: Option<&'d CriticDecision>,
+    pub judged: Option<&'d Judged>,
 }
 
 impl Draft<'_> {

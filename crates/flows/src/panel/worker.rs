@@ -210,7 +210,7 @@ impl Worker {
 
     /// System prompt, the evidence that fits, and the task, last and alone.
     fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
-        let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
+        let calls: Vec<String> = self.task.memory.calls.iter().map(describe_call).collect();
         let profile = &self.task.model;
         let tools = self.toolbox().describe(profile);
         let text = prompt::render(

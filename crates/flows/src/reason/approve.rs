@@ -45,7 +45,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let edited = match approval::read::<Edited>(replies, None) {
         Decision::Approved(edited) => edited,
         Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
-            s.revised = s.plan.as_ref().map(told).unwrap_or_default();
+            s.revised = s.plan.as_ref().map(describe).unwrap_or_default();
             s.revisions.push(reason.clone());
             s.plan_failures.clear();
             return Go::to("plan").note("approval", json!({ "revise": reason }));

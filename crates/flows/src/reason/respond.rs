@@ -6,7 +6,7 @@ use evidence::{Span, Trust};
 use graph::{Ask, Failure, FailureKind, Go, Message, Replies};
 use serde_json::json;
 
-use super::execute::{StepExecution, Ended};
+use super::execute::{Ended, StepExecution};
 use super::plan_node::PLAN_TRIES_MAX;
 use super::{AnswerMode, Reason, ReflectionResult, conclude, decide, reflect};
 use crate::answer::{self, Answer};

@@ -265,7 +265,7 @@ impl Code {
 
 enum EarlierCall {
     /// The same call was made before a crash.
-    CodeResult(CodeResult),
+    Ran(CodeResult),
     Files {
         root: Root,
         files: Vec<FileBytes>,

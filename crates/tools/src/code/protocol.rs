@@ -23,7 +23,7 @@ pub(super) struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerMessage {
-    Restrictions(Restrictions),
+    Walls(Restrictions),
     Out(String),
     /// A file that the program wrote or changed.
     File(FileBytes),

@@ -68,7 +68,7 @@ pub enum MailError {
     #[error("the outbox: {0}")]
     Outbox(String),
     #[error("{0}")]
-    MailRequest(String),
+    Letter(String),
     #[error("this mail is being sent at this very moment; look it up in a little while")]
     Busy,
     #[error("{reply}{}", if *.again { "; nothing was sent, and trying again with the same key may help" } else { "; nothing was sent, and trying the same again will not help" })]

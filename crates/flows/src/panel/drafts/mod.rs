@@ -4,7 +4,7 @@
 //! Two more sets are for `--data`: `tuned.jsonl` (46 drafts used to choose the weight of the verifier) and `unseen.jsonl` (40 drafts that
 //! were only measured).
 
-use evidence::{CriticDecision as Judgements, Span, Trust, found, task_label};
+use evidence::{Judged as Judgements, Span, Trust, found, task_label};
 use graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
