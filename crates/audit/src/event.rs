@@ -1,4 +1,4 @@
-//! What is recorded, and a line of the log.
+//! EventKind is recorded, and a line of the log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,6 +28,9 @@ pub enum EventKind {
     /// A tool or a server was switched on.
     ToolEnabled,
     ToolDisabled,
+    /// Somebody began to sign in at a remote tool server, or did; `detail` says which.
+    ServerSignIn,
+    ServerSignOut,
     /// A key of a model or a tool was stored; `detail` has its name.
     KeyStored,
     KeyRemoved,
@@ -62,6 +65,8 @@ impl EventKind {
             EventKind::ServersImported => "servers_imported",
             EventKind::ToolEnabled => "tool_enabled",
             EventKind::ToolDisabled => "tool_disabled",
+            EventKind::ServerSignIn => "server_sign_in",
+            EventKind::ServerSignOut => "server_sign_out",
             EventKind::KeyStored => "key_stored",
             EventKind::KeyRemoved => "key_removed",
             EventKind::ThreadDeleted => "thread_deleted",

@@ -26,7 +26,8 @@ use crate::guard::{self, Identity};
 use crate::guarded_body::GuardedBody;
 use crate::langgraph;
 use crate::langserve;
-use crate::metrics::Now;
+use crate::mcp_flows;
+use crate::metrics::Gauges;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::protocols;
@@ -37,8 +38,10 @@ use crate::traced::traced;
 /// would take precedence over a flow's.
 pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<langserve::Service>) -> Router {
     let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
+    let mut outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
     if let Some(registry) = registry {
-        inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
+        outside = outside.merge(registry.open_routes());
+        inside = inside.nest("/api/registry", registry.routes(&api.0.guard).layer(from_fn(operators_change)));
     }
     inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
@@ -46,12 +49,12 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         inside = inside.merge(flows.clone().routes()).merge(langgraph::routes(&flows));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
-    let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
     Router::new()
         .merge(inside)
         .merge(outside)
         .merge(api.open_routes())
         .merge(a2a::card::open_routes(api))
+        .merge(mcp_flows::open_routes(api))
         .merge(page.router())
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")
@@ -61,8 +64,8 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         .layer(from_fn_with_state(api.clone(), counted))
 }
 
-async fn healthy() -> Json<Well> {
-    Json(Well { ok: true })
+async fn healthy() -> Json<HealthStatus> {
+    Json(HealthStatus { ok: true })
 }
 
 /// Whether the store answers. Anybody may ask, so the store is asked once a second at most, by one request at a time.
@@ -95,9 +98,9 @@ impl Readiness {
     }
 }
 
-async fn ready(State(readiness): State<Readiness>) -> Result<Json<Well>, Problem> {
+async fn ready(State(readiness): State<Readiness>) -> Result<Json<HealthStatus>, Problem> {
     match readiness.is_ready().await {
-        true => Ok(Json(Well { ok: true })),
+        true => Ok(Json(HealthStatus { ok: true })),
         false => Err(Problem::busy("the database does not answer")),
     }
 }
@@ -107,7 +110,7 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) ->
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let now = Now {
+    let now = Gauges {
         runs_followed: api.0.hubs.count(),
         runs_going: api.0.engine.going(),
         tasks,

@@ -1,5 +1,6 @@
-"""Runs the LangServe examples of the guide: `guide.py BATON FOLDER`. Only the ports differ, because those may be taken."""
+"""Runs the LangServe examples of the guide and the one of the README: `guide.py BATON FOLDER`. Only the ports differ, because those may be taken."""
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from processes import started
 baton, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 (folder / "config" / "baton").mkdir(parents=True, exist_ok=True)
 examples = Examples("teams.md")
+readme = Path(__file__).parents[3].joinpath("README.md").read_text()
 
 
 def environment(config):
@@ -29,8 +31,12 @@ def call_baton():
     command = [baton, "--script", script, "--db", folder / "readme.db", "serve", "--port", "0", "--json"]
     with started(command, folder / "serve.log") as ready:
         out, _ = run([sys.executable, "-c", examples.block_with("python", "RemoteRunnable(", "http://127.0.0.1:8080", ready["url"])])
+        [shown] = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+        assert "http://127.0.0.1:8080" in shown, shown
+        short, _ = run([sys.executable, "-c", shown.replace("http://127.0.0.1:8080", ready["url"])])
     lines = out.splitlines()
     assert "moon" in lines[0] and "now: auto" in lines, out
+    assert "moon" in short, short
 
 
 def use_an_agent():
