@@ -110,7 +110,7 @@ impl ServerBench {
 
 /// One kind of store: a run to replay, runs per second, p50 and p99 in ms.
 fn measured(db: Option<&Path>, clients: usize, time: Duration) -> Result<(RunId, [f64; 3])> {
-    let server = ServedFlow::start(db)?;
+    let server = ServerProcess::start(db)?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async move {
         // Warm-up.
@@ -184,7 +184,7 @@ async fn answer<'a>(stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&
 /// Kilobytes of the server's memory per watcher of one run that waits for a person.
 fn watched(ground: &BenchSetup, watchers: usize) -> Result<f64> {
     let place = ground.place()?;
-    let server = ServedFlow::start(Some(&place.path().join("bench.db")))?;
+    let server = ServerProcess::start(Some(&place.path().join("bench.db")))?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async {
         let body = json!({ "question": "wait", "flow": "grow" }).to_string();
@@ -232,13 +232,13 @@ async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>>
 }
 
 /// The measured process, from the client's side.
-struct ServedFlow {
+struct ServerProcess {
     process: Child,
     address: String,
 }
 
-impl ServedFlow {
-    fn start(db: Option<&Path>) -> Result<ServedFlow> {
+impl ServerProcess {
+    fn start(db: Option<&Path>) -> Result<ServerProcess> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "server-child"]);
         if let Some(db) = db {
@@ -253,7 +253,7 @@ impl ServedFlow {
         if address.is_empty() {
             return Err(wrong("the measured server did not start"));
         }
-        Ok(ServedFlow { process, address })
+        Ok(ServerProcess { process, address })
     }
 
     fn rss_kb(&self) -> Result<f64> {
