@@ -34,6 +34,8 @@ pub(crate) const ASSISTANT: &str = "agent";
 const RUNS_MAX: usize = 20;
 /// Between two looks at a run whose stream broke off.
 const PAUSE: Duration = Duration::from_millis(300);
+/// How often a run that is to be stopped is looked for.
+const LOOKS_MAX: usize = 4;
 /// How long a server that has our run may be unreachable.
 const LOST_MAX: Duration = Duration::from_secs(30);
 /// Where a run is marked as one of ours.
@@ -103,6 +105,28 @@ impl Graph {
             return Err(Failure::new(FailureKind::Tool, format!("its graph failed: {words}")));
         }
         at.outcome().await
+    }
+
+    /// Stops the run of a call that nobody waits for any more.
+    pub(crate) async fn cancel(&self, name: &str, input: &Value, job: &Job) -> Result<(), Failure> {
+        let key = job.key.to_string();
+        let thread = answers_of(input).first().map_or_else(|| uuid_of(&key), |answer| answer.thread.clone());
+        let line = Exchange { service: &self.http, name, headers: self.headers(job) };
+        let at = Remote { line, assistant: &self.assistant, thread: &thread };
+        for _ in 0..LOOKS_MAX {
+            // The request that starts it may still be on its way.
+            match at.find(&key).await {
+                Ok(Some(run)) => {
+                    return at.post(&format!("/threads/{thread}/runs/{run}/cancel?wait=false&action=interrupt"), &json!({})).await.map(drop);
+                }
+                Ok(None) => {}
+                // No such thread yet.
+                Err(failure) if failure.message.contains(" status 404") => {}
+                Err(failure) => return Err(failure),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(())
     }
 
     fn headers(&self, job: &Job) -> HeaderMap {

@@ -366,4 +366,18 @@ impl EffectHandler for Agents {
             other => Reply::failed(Failure::new(FailureKind::Refused, format!("nobody here answers {} {:?}", other.kind(), other.name()))),
         }
     }
+
+    async fn abandon(&self, job: &Job) {
+        let Effect::CallAgent(call) = &*job.effect else { return };
+        let Some(known) = self.find(&call.agent) else { return };
+        let stopped = match &known.service {
+            // LangServe has no way to stop a call; the connection was closed.
+            Remote::LangServe(_) => return,
+            Remote::LangGraph(graph) => graph.cancel(&known.name, &call.input, job).await,
+            Remote::A2a(agent) => agent.cancel(&known.name, &call.input, job).await,
+        };
+        if let Err(failure) = stopped {
+            tracing::warn!(agent = known.name, "its work for a run that has ended could not be stopped: {}", failure.message);
+        }
+    }
 }

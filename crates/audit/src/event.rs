@@ -28,6 +28,9 @@ pub enum What {
     /// A tool or a server was switched on.
     ToolEnabled,
     ToolDisabled,
+    /// Somebody began to sign in at a remote tool server, or did; `detail` says which.
+    ServerSignIn,
+    ServerSignOut,
     /// A key of a model or a tool was stored; `detail` has its name.
     KeyStored,
     KeyRemoved,
@@ -62,6 +65,8 @@ impl What {
             What::ServersImported => "servers_imported",
             What::ToolEnabled => "tool_enabled",
             What::ToolDisabled => "tool_disabled",
+            What::ServerSignIn => "server_sign_in",
+            What::ServerSignOut => "server_sign_out",
             What::KeyStored => "key_stored",
             What::KeyRemoved => "key_removed",
             What::ThreadDeleted => "thread_deleted",

@@ -8,7 +8,8 @@ use service::hub;
 
 /// The name of the database in a backup, whatever its file is called.
 pub(crate) const DATABASE: &str = "baton.db";
-/// Folders and files beside the database. Tokens of running servers (`access`) are left out: they expire with their server.
+/// Folders and files beside the database. Tokens of running servers (`access`) are left out, because they expire with their
+/// server, and so are tokens for remote tool servers (`oauth`), which others can use.
 pub(crate) const KEPT: [&str; 9] = ["agents", "audit", "documents", "imported.json", "mcp.json", "outbox", "tools.json", "uploads", "workspaces"];
 
 pub(crate) struct DataHome {

@@ -62,4 +62,10 @@ impl EffectHandler for EffectHandlers {
             None => LookUp::Unknown,
         }
     }
+
+    async fn abandon(&self, job: &Job) {
+        if let Some(handler) = self.handler_for(job) {
+            handler.abandon(job).await;
+        }
+    }
 }

@@ -39,6 +39,10 @@ pub trait EffectHandler: Send + Sync + 'static {
     async fn look_up(&self, _job: &Job) -> LookUp {
         LookUp::Unknown
     }
+
+    /// The run was cancelled or failed while this was in flight, and nobody waits for it any more: it is stopped wherever it goes on without this process,
+    /// as a task of a remote agent does. Called after the future of `perform` was dropped. Best effort: what cannot be reached goes on.
+    async fn abandon(&self, _job: &Job) {}
 }
 
 #[async_trait]
@@ -61,6 +65,10 @@ impl<W: EffectHandler + ?Sized> EffectHandler for Arc<W> {
 
     async fn look_up(&self, job: &Job) -> LookUp {
         (**self).look_up(job).await
+    }
+
+    async fn abandon(&self, job: &Job) {
+        (**self).abandon(job).await;
     }
 }
 

@@ -9,6 +9,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use effects::Repeatability;
 use futures::future::BoxFuture;
@@ -30,6 +31,9 @@ use crate::{Control, EngineError, Inner, Result, RunResult, RunState, open, perm
 
 /// Control messages that may be queued for one run; senders beyond that wait.
 const CONTROL_MAX: usize = 64;
+
+/// How long the end of a run waits for remote agents to stop.
+const ABANDON_MAX: Duration = Duration::from_secs(5);
 
 /// How a driver gets its run.
 pub(crate) enum RunSource {
@@ -58,6 +62,8 @@ pub(crate) struct Driver {
     /// Tasks with an intent in the store, and those attempts that a crash interrupted.
     intended: HashSet<TaskId>,
     begun: HashSet<(TaskId, u32)>,
+    /// Calls of agents elsewhere that are in flight. They go on without this process unless they are stopped.
+    agent_calls: BTreeMap<TaskId, Job>,
     /// The status in the store.
     status: Status,
     /// When the last commit was made.
@@ -218,6 +224,7 @@ impl Driver {
             children: BTreeMap::new(),
             intended: HashSet::new(),
             begun: HashSet::new(),
+            agent_calls: BTreeMap::new(),
             status: Status::Running,
             told_ms: 0,
             stop_by,
@@ -317,6 +324,9 @@ impl Driver {
         if is_child {
             self.children.insert(job.task, Child { run: child_run(job.key), job: job.clone(), state: ChildState::Going });
             return (job, PriorAttempt::None);
+        }
+        if matches!(&*job.effect, Effect::CallAgent(_)) {
+            self.agent_calls.insert(job.task, job.clone());
         }
         let past = if !self.begun.is_empty() && self.begun.remove(&(job.task, job.attempt)) { PriorAttempt::Interrupted } else { PriorAttempt::None };
         match self.engine.handler.repeatability(&job) {
@@ -447,6 +457,16 @@ impl Driver {
         }
     }
 
+    /// Stops what remote agents still do for a run that has ended. What does not answer in time goes on.
+    async fn abandon_agent_calls(&mut self) {
+        let calls = std::mem::take(&mut self.agent_calls);
+        let handler = &self.engine.handler;
+        let stopping = future::join_all(calls.values().map(|job| handler.abandon(job)));
+        if tokio::time::timeout(ABANDON_MAX, stopping).await.is_err() {
+            tracing::warn!(run = %self.commit.run, "not every remote agent could be told within {} s that its task is no longer needed", ABANDON_MAX.as_secs());
+        }
+    }
+
     /// Takes a person's answer. A standing permission is written in the same commit, and other open questions that it covers are answered with it.
     fn take_answer(&mut self, task: TaskId, attempt: u32, value: &Value) -> Result<()> {
         let open = self.machine.waiting();
@@ -471,6 +491,7 @@ impl Driver {
         match result {
             AttemptResult::Replied { task, attempt, reply } => {
                 self.children.remove(&task);
+                self.agent_calls.remove(&task);
                 let entry = self.machine.feed(task, attempt, reply)?;
                 self.answered(task, entry);
             }
@@ -584,6 +605,7 @@ impl Driver {
 
         if let RunState::Over(closing) = &at {
             self.cancel_remote();
+            self.abandon_agent_calls().await;
             if !matches!(closing.outcome, Outcome::Done { .. }) {
                 let orphans = self.children.values().map(|child| engine.cancel_child(&child.run, "the parent run has ended"));
                 future::join_all(orphans).await;

@@ -65,6 +65,8 @@ pub struct OAuth {
     /// An `https:` address of this client's own description, for authorization servers that read one.
     pub metadata_url: Option<String>,
     pub scopes: Vec<String>,
+    /// Whether its authorization server may be at a private address although the server's own address is a name, as inside a company.
+    pub private_addresses: bool,
 }
 
 /// A value that may be a secret: it is used, and never shown.
@@ -193,6 +195,7 @@ struct OAuthEntry {
     client_secret: Option<String>,
     metadata_url: Option<String>,
     scopes: Vec<String>,
+    private_addresses: bool,
 }
 
 type Fill<'a> = &'a dyn Fn(&str) -> Result<String, String>;
@@ -236,7 +239,8 @@ fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill
         .oauth
         .map(|oauth| {
             let client_secret = oauth.client_secret.as_deref().map(fill).transpose()?.map(Private);
-            Ok::<_, String>(OAuth { client_id: oauth.client_id, client_secret, metadata_url: oauth.metadata_url, scopes: oauth.scopes })
+            let OAuthEntry { client_id, metadata_url, scopes, private_addresses, .. } = oauth;
+            Ok::<_, String>(OAuth { client_id, client_secret, metadata_url, scopes, private_addresses })
         })
         .transpose()?;
     let enabled = entry.enabled.unwrap_or(!entry.disabled);

@@ -177,7 +177,8 @@ fn with_headers(
 fn challenge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpError> {
     let asked = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     match (status, asked) {
-        (StatusCode::UNAUTHORIZED, Some(asked)) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked))),
+        // Some servers do not say how; where to sign in is then found at the well-known addresses.
+        (StatusCode::UNAUTHORIZED, asked) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked.unwrap_or_default()))),
         (StatusCode::FORBIDDEN, Some(asked)) => {
             let scope = scope_of(&asked);
             Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(asked, scope)))

@@ -1,6 +1,7 @@
 //! What the hub holds, and how a name leads to a server and a tool of it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -12,7 +13,7 @@ use tokio::time::Instant;
 use super::entry::Entry;
 use super::memory::Memory;
 use super::server::{Origin, Server, State};
-use super::{Consent, Health, Hints, Kind, Pace, REGISTRY, Rank, ServerRequestHandler, ServerStatus, ToolInfo, config, source};
+use super::{Consent, Health, Hints, Kind, Pace, REGISTRY, Rank, ServerRequestHandler, ServerStatus, SignIn, ToolInfo, config, source};
 
 pub(super) struct Hub {
     pub(super) servers: RwLock<BTreeMap<String, Arc<Server>>>,
@@ -21,6 +22,8 @@ pub(super) struct Hub {
     pub(super) pace: Pace,
     pub(super) asked: Option<Arc<dyn ServerRequestHandler>>,
     pub(super) consent: Option<Arc<dyn Consent>>,
+    /// Where tokens of remote servers are kept.
+    pub(super) credentials: Option<PathBuf>,
     pub(super) off: BTreeSet<String>,
     pub(super) reserved: BTreeSet<String>,
     pub(super) changed: watch::Sender<u64>,
@@ -38,7 +41,8 @@ impl Hub {
             Origin::Configured(config) => self.memory.list(name, config),
             Origin::Local { .. } => None,
         };
-        let server = Server::new(name, origin, self.pace.clone(), self.asked.clone(), self.consent.clone(), self.changed.clone());
+        let server =
+            Server::new(name, origin, self.pace.clone(), self.asked.clone(), self.consent.clone(), self.credentials.as_deref(), self.changed.clone());
         server.remember(remembered.unwrap_or_default());
         self.servers.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(server));
     }
@@ -208,7 +212,12 @@ impl Hub {
                 ServerStatus::Down { why, retry_in_ms: u64::try_from(wait.as_millis()).unwrap_or(u64::MAX), failures }
             }
         };
-        Health { server: server.name.clone(), kind, enabled: self.is_on(server), trusted, status, tools: server.tools().len() }
+        let sign_in = match &server.authorized {
+            _ if server.needs_login.load(Ordering::Relaxed) => SignIn::Needed,
+            Some(authorized) if authorized.credentials.is_kept() => SignIn::Done,
+            _ => SignIn::None,
+        };
+        Health { server: server.name.clone(), kind, enabled: self.is_on(server), trusted, status, sign_in, tools: server.tools().len() }
     }
 
     pub(super) fn keep_lists(&self) {

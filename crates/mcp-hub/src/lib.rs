@@ -3,7 +3,7 @@
 //! - [`config`]: which servers there are, from `mcp.json` files.
 //! - `hub`: how a name leads to a server and a tool. `perform`: the hub as a world. `permission`, `private_text`: which calls a person must agree to.
 //! - `server`: one connection each: made when somebody needs it, kept, made again. `stdio`, `http` and in-process under it, each with a limit
-//!   on everything that is read (`bounded`); `auth` for those who want a person's yes.
+//!   on everything that is read (`bounded`); `auth`, `login` and `credentials` for those who want a person's yes.
 //! - `call`: one call. `entry`: a tool and its schemas. [`repeatability`]: what doing it twice would mean. `reply`: results as evidence.
 //! - `source`: a registry elsewhere whose tools are used beside one's own.
 //! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
@@ -14,12 +14,14 @@ mod auth;
 mod bounded;
 mod call;
 pub mod config;
+mod credentials;
 mod entry;
 mod host;
 mod http;
 mod hub;
 pub mod import;
 mod judging;
+mod login;
 mod memory;
 mod perform;
 pub(crate) mod permission;
@@ -53,6 +55,7 @@ pub use call::CallOptions;
 pub use config::{Config, ServerConfig};
 pub use host::ServerRequestHandler;
 pub use judging::Judge;
+pub use login::{Login, state_of};
 pub use reply::RESULT_BYTES_MAX;
 pub use search::{Lexical, Rank};
 pub use server::{Pace, Serve};
@@ -116,7 +119,18 @@ pub struct Health {
     pub enabled: bool,
     pub trusted: bool,
     pub status: ServerStatus,
+    pub sign_in: SignIn,
     pub tools: usize,
+}
+
+/// Whether an account signed in at a remote server with OAuth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SignIn {
+    /// The server has not asked for it.
+    None,
+    /// The server refuses until somebody does; see [`Tools::begin_login`].
+    Needed,
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +171,7 @@ pub struct Builder {
     pace: Option<Pace>,
     asked: Option<Arc<dyn ServerRequestHandler>>,
     consent: Option<Arc<dyn Consent>>,
+    credentials: Option<PathBuf>,
     off: BTreeSet<String>,
     reserved: BTreeSet<String>,
     imported: Vec<(String, ServerConfig)>,
@@ -232,6 +247,12 @@ impl Builder {
         self
     }
 
+    /// Keeps the tokens of remote servers in this folder.
+    pub fn with_credentials(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.credentials = Some(folder.into());
+        self
+    }
+
     /// Nothing is started by this.
     pub fn build(self) -> Tools {
         let hub = Hub {
@@ -241,6 +262,7 @@ impl Builder {
             pace: self.pace.unwrap_or_default(),
             asked: self.asked,
             consent: self.consent,
+            credentials: self.credentials,
             off: self.off,
             reserved: self.reserved,
             changed: watch::Sender::new(1),

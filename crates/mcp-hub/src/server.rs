@@ -16,7 +16,8 @@ mod list;
 mod open;
 mod stderr_tail;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -74,7 +75,9 @@ pub(crate) struct Server {
     pub(crate) origin: Origin,
     pub(crate) pace: Pace,
     asked: Option<Arc<dyn ServerRequestHandler>>,
-    authorized: Option<Authorized>,
+    pub(crate) authorized: Option<Arc<Authorized>>,
+    /// It refused the last connection or call for want of a token.
+    pub(crate) needs_login: AtomicBool,
     state: watch::Sender<State>,
     tools: RwLock<Arc<Vec<Arc<Entry>>>>,
     stderr_tail: Arc<StderrTail>,
@@ -151,10 +154,11 @@ impl Server {
         pace: Pace,
         asked: Option<Arc<dyn ServerRequestHandler>>,
         consent: Option<Arc<dyn super::auth::Consent>>,
+        credentials: Option<&Path>,
         changed: watch::Sender<u64>,
     ) -> Self {
         let (secrets, authorized) = match &origin {
-            Origin::Configured(config) => (secrets(config), consent.map(|consent| Authorized::new(config, consent))),
+            Origin::Configured(config) => (secrets(config), Authorized::new(name, config, consent, credentials).map(Arc::new)),
             Origin::Local { .. } => (Vec::new(), None),
         };
         Server {
@@ -163,6 +167,7 @@ impl Server {
             pace,
             asked,
             authorized,
+            needs_login: AtomicBool::new(false),
             state: watch::Sender::new(State::Idle),
             tools: RwLock::default(),
             stderr_tail: Arc::new(StderrTail::without(secrets)),
@@ -281,6 +286,12 @@ impl Server {
             link.token().cancel();
         }
         self.tell();
+    }
+
+    /// Ends the connection there may be and makes another, with the tokens that are kept now.
+    pub(crate) fn reconnect(self: &Arc<Self>) {
+        self.stop();
+        self.wake();
     }
 
     /// Stops, and waits until what was started is gone.

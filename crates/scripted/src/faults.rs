@@ -97,6 +97,10 @@ impl<W: EffectHandler> EffectHandler for Faulty<W> {
     async fn look_up(&self, job: &Job) -> LookUp {
         self.inner.look_up(job).await
     }
+
+    async fn abandon(&self, job: &Job) {
+        self.inner.abandon(job).await;
+    }
 }
 
 /// How much goes wrong. The default is nothing. The percentages share one roll of a hundred-sided die, so together they mean

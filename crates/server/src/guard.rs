@@ -9,7 +9,8 @@
 //!
 //! With configured tokens (`--token`, `baton tokens add`) everybody needs one. Each belongs to a user; the one of the command line and the one of the start
 //! belong to the user of this machine, who is the operator. A page shows its token once and has a cookie from then on, which is a token of its own. The store
-//! keeps digests; tokens themselves are not kept. With a provider of OpenID Connect ([`crate::oidc`]) people get such a cookie by signing in there.
+//! keeps digests; tokens themselves are not kept. With a provider of OpenID Connect ([`crate::oidc`]) people get such a cookie by signing in there, and MCP
+//! hosts may send its access tokens to `/mcp`.
 //!
 //! ```text
 //!   request ─► bearer or cookie ─► digest ─► configured, of the start, or in the store ─► Who
@@ -18,6 +19,7 @@
 //!                  └─► 401; after some wrong tokens from a network 429 for further wrong ones
 //! ```
 
+mod access_tokens;
 mod failures;
 mod origin;
 mod sessions;
@@ -47,6 +49,7 @@ use crate::peer_user;
 use crate::problem::Problem;
 use crate::proxies::Proxies;
 use crate::rights::Role;
+use access_tokens::Resource;
 use failures::Failures;
 use sign_ins::SignIns;
 
@@ -174,7 +177,9 @@ impl Guard {
     }
 
     /// The sender of a request, or why it is refused.
-    async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>) -> Result<Identity, Problem> {
+    ///
+    /// `resource` is this server's address in a request that may bring an access token of the provider.
+    async fn who(&self, headers: &HeaderMap, peer: Option<&Peer>, resource: Option<&Resource>) -> Result<Identity, Problem> {
         // Browsers send this even without an origin, as with a picture; a page of another site could use up limits with such requests.
         if origin::is_cross_site(headers) {
             return Err(foreign_page());
@@ -190,6 +195,11 @@ impl Guard {
             let digest = digest(given);
             if let Some(who) = self.find(&digest).await? {
                 self.0.sign_ins.seen(digest, &who.user, "a token", peer).await?;
+                return Ok(who);
+            }
+            if let Some(resource) = resource
+                && let Some(who) = self.of_access_token(given, resource, peer).await?
+            {
                 return Ok(who);
             }
         }
@@ -310,6 +320,14 @@ impl Guard {
         Ok(format!("{}://{host}", if is_tls { "https" } else { "http" }))
     }
 
+    /// The address of this server for browsers: the configured one, or that of the request.
+    pub(crate) fn site_of(&self, request: &Request<Body>) -> Result<String, Problem> {
+        match self.oidc().and_then(Oidc::public_url) {
+            Some(url) => Ok(url.to_owned()),
+            None => self.base_of(request),
+        }
+    }
+
     /// Where a request comes from.
     pub(crate) fn peer(&self, request: &Request<Body>) -> Option<Peer> {
         let peer = request.extensions().get::<Peer>().cloned()?;
@@ -348,7 +366,8 @@ impl Guard {
 /// The layer itself: `from_fn_with_state(guard, guard::check)`. The [`Identity`] is an extension of the request.
 pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next: Next) -> Response {
     let (headers, peer) = (request.headers().clone(), guard.peer(&request));
-    match guard.who(&headers, peer.as_ref()).await {
+    let resource = Resource::of(&guard, &request);
+    match guard.who(&headers, peer.as_ref(), resource.as_ref()).await {
         Ok(who) => {
             if let Some(peer) = &peer {
                 peer.admit();
@@ -371,7 +390,9 @@ pub async fn check(State(guard): State<Guard>, mut request: Request<Body>, next:
             let is_unknown = problem.status == StatusCode::UNAUTHORIZED;
             let mut response = problem.into_response();
             if is_unknown {
-                response.headers_mut().insert(header::WWW_AUTHENTICATE, header::HeaderValue::from_static("Bearer"));
+                let challenge = resource.and_then(|resource| resource.challenge(&guard, bearer(&headers).is_some()));
+                let challenge = challenge.unwrap_or(header::HeaderValue::from_static("Bearer"));
+                response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
             }
             response
         }

@@ -36,6 +36,7 @@ pub mod mcp;
 pub mod mcp_flows;
 pub mod metrics;
 pub mod name;
+mod notice;
 pub mod oidc;
 mod openai;
 mod outbound;

@@ -26,6 +26,7 @@ use crate::guard::{self, Identity};
 use crate::guarded_body::GuardedBody;
 use crate::langgraph;
 use crate::langserve;
+use crate::mcp_flows;
 use crate::metrics::Now;
 use crate::page::Page;
 use crate::problem::Problem;
@@ -37,8 +38,10 @@ use crate::traced::traced;
 /// would take precedence over a flow's.
 pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<langserve::Service>) -> Router {
     let mut inside = api.routes().layer(from_fn(traced)).merge(Router::new().route("/metrics", get(metrics)).with_state(api.clone()));
+    let mut outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
     if let Some(registry) = registry {
-        inside = inside.nest("/api/registry", registry.routes().layer(from_fn(operators_change)));
+        outside = outside.merge(registry.open_routes());
+        inside = inside.nest("/api/registry", registry.routes(&api.0.guard).layer(from_fn(operators_change)));
     }
     inside = inside.merge(protocols::routes(api).layer(from_fn(traced)));
     if let Some(flows) = flows {
@@ -46,12 +49,12 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         inside = inside.merge(flows.clone().routes()).merge(langgraph::routes(&flows));
     }
     let inside = inside.layer(from_fn_with_state(api.clone(), quota)).layer(from_fn_with_state(api.0.guard.clone(), guard::check));
-    let outside = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready)).with_state(Readiness::new(api));
     Router::new()
         .merge(inside)
         .merge(outside)
         .merge(api.open_routes())
         .merge(a2a::card::open_routes(api))
+        .merge(mcp_flows::open_routes(api))
         .merge(page.router())
         .fallback(|| async {
             Problem::new(StatusCode::NOT_FOUND, "not_found", "there is nothing here; the API is under /api, see /api/openapi.json")

@@ -91,4 +91,8 @@ impl EffectHandler for Audited {
     async fn look_up(&self, job: &Job) -> LookUp {
         self.handler.look_up(job).await
     }
+
+    async fn abandon(&self, job: &Job) {
+        self.handler.abandon(job).await;
+    }
 }

@@ -122,7 +122,8 @@ impl Servers {
             .with_imported(imported)
             .with_reserved(reserved())
             .with_off(&SAMPLES)
-            .with_memory(folder.join("tools.json"));
+            .with_memory(folder.join("tools.json"))
+            .with_credentials(folder.join("oauth"));
         let hub = match registry {
             Some(source) => hub.with_registry(source),
             None => hub,

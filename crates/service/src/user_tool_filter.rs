@@ -113,6 +113,10 @@ impl EffectHandler for UserToolFilter {
     async fn look_up(&self, job: &Job) -> LookUp {
         self.handler.look_up(job).await
     }
+
+    async fn abandon(&self, job: &Job) {
+        self.handler.abandon(job).await;
+    }
 }
 
 #[cfg(test)]

@@ -51,8 +51,24 @@ pub struct Server {
     pub enabled: bool,
     pub trusted: bool,
     pub tools: usize,
+    /// Whether somebody signed in there with OAuth; absent where the server has not asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sign_in: Option<SignIn>,
     #[serde(flatten)]
     pub health: Health,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SignIn {
+    Needed,
+    Done,
+}
+
+/// The answer of `POST /servers/{name}/login`: where a person agrees, in a browser.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Login {
+    pub address: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

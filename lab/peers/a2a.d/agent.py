@@ -32,7 +32,7 @@ class Oceanographer(AgentExecutor):
             return await updater.failed(new_text_message("it hurts", task_id=task.id, context_id=task.context_id))
         if mode == "rejecting":
             return await updater.reject(new_text_message("not my field", task_id=task.id, context_id=task.context_id))
-        if mode == "slowly":
+        if mode.startswith("slowly"):
             # How often it began is seen from outside.
             with open(os.environ["BEGUN"], "a") as begun:
                 begun.write("x")
@@ -46,13 +46,13 @@ class Oceanographer(AgentExecutor):
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
-binding = "HTTP+JSON" if mode == "resting" else "JSONRPC"
+binding = "HTTP+JSON" if mode.endswith("resting") else "JSONRPC"
 card = AgentCard(
     name="Oceanographer",
     description="Knows all about the sea",
     version="1.0.0",
     supported_interfaces=[AgentInterface(url=f"http://localhost:{port}/", protocol_binding=binding, protocol_version="1.0")],
-    capabilities=AgentCapabilities(streaming=mode != "polled"),
+    capabilities=AgentCapabilities(streaming=not mode.endswith("polled")),
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
     skills=[AgentSkill(id="research", name="Research", description="Finds out about the sea", tags=["sea"])],

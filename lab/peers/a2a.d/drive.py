@@ -1,4 +1,4 @@
-"""Baton's supervisor with an agent written with `a2a-sdk`: `drive.py BATON FOLDER`. Either side is killed in the middle."""
+"""Baton's supervisor with an agent written with `a2a-sdk`: `drive.py BATON FOLDER`. Either side is killed in the middle, and runs are cancelled."""
 import json
 import os
 import subprocess
@@ -101,6 +101,20 @@ def they_are_killed():
     assert begun.read_text() == "xx", f"it kept nothing, so it was asked again, once: {begun.read_text()}"
 
 
+def we_cancel(mode):
+    """Cancelling the run here stops the task there."""
+    with agent(mode):
+        process = beginning()
+        run = next(json.loads(line)["run"] for line in process.stdout if line.startswith("{") and json.loads(line).get("event") == "started")
+        cancelled = ran("runs", "cancel", run)
+        out, err = process.communicate(timeout=60)
+        assert '"cancelled"' in out, (cancelled, out, err)
+        until = time.monotonic() + 10
+        while "cancelled" not in begun.read_text():
+            assert time.monotonic() < until, (begun.read_text(), err[-2000:])
+            time.sleep(0.1)
+
+
 for name, test in {
     "answers": lambda: answers("plain"),
     "answers over HTTP+JSON": lambda: answers("resting"),
@@ -110,6 +124,9 @@ for name, test in {
     "asks": asks,
     "we are killed": we_are_killed,
     "they are killed": they_are_killed,
+    "we cancel": lambda: we_cancel("slowly"),
+    "we cancel over HTTP+JSON": lambda: we_cancel("slowly-resting"),
+    "we cancel without streams": lambda: we_cancel("slowly-polled"),
 }.items():
     test()
     print("ok", name, flush=True)

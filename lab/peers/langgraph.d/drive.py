@@ -1,4 +1,4 @@
-"""Baton's supervisor with graphs of a real `langgraph dev` server: `drive.py BATON FOLDER`. Either side is killed in the middle."""
+"""Baton's supervisor with graphs of a real `langgraph dev` server: `drive.py BATON FOLDER`. Either side is killed in the middle, and a run is cancelled."""
 import json
 import os
 import shutil
@@ -100,6 +100,24 @@ def we_are_killed():
     assert begun.read_text() == "x", f"the graph's run was joined, not begun again: {begun.read_text()}"
 
 
+def we_cancel():
+    """Cancelling the run here stops the graph's run there."""
+    begun.write_text("")
+    process = subprocess.Popen([str(word) for word in command("slowly", "ask", "--flow", "supervise", "--json", "research tides")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    run = next(json.loads(line)["run"] for line in process.stdout if line.startswith("{") and json.loads(line).get("event") == "started")
+    until = time.monotonic() + 60
+    while not begun.read_text():
+        assert time.monotonic() < until and process.poll() is None, "the graph never began"
+        time.sleep(0.1)
+    subprocess.run(command("slowly", "runs", "cancel", run), check=True, capture_output=True, timeout=60)
+    out, err = process.communicate(timeout=60)
+    assert '"cancelled"' in out, (out, err)
+    until = time.monotonic() + 10
+    while begun.read_text() != "xcancelled":
+        assert time.monotonic() < until, (begun.read_text(), err[-2000:])
+        time.sleep(0.1)
+
+
 def they_are_killed():
     begun.write_text("")
     with developing():
@@ -114,7 +132,7 @@ def they_are_killed():
 
 
 with developing():
-    for test in [answers, fails, asks, we_are_killed]:
+    for test in [answers, fails, asks, we_are_killed, we_cancel]:
         test()
         print("ok", test.__name__, flush=True)
 they_are_killed()

@@ -39,7 +39,12 @@ async def slow(state):
     # How often it began is seen from outside.
     with open(os.environ["BEGUN"], "a") as begun:
         begun.write("x")
-    await asyncio.sleep(6)
+    try:
+        await asyncio.sleep(6)
+    except asyncio.CancelledError:
+        with open(os.environ["BEGUN"], "a") as begun:
+            begun.write("cancelled")
+        raise
     return await answer(state)
 
 

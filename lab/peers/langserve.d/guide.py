@@ -1,4 +1,4 @@
-"""Runs the LangServe examples of the guide: `guide.py BATON FOLDER`. Only the ports differ, because those may be taken."""
+"""Runs the LangServe examples of the guide and the one of the README: `guide.py BATON FOLDER`. Only the ports differ, because those may be taken."""
 import os
 import re
 import socket
@@ -12,6 +12,7 @@ from processes import started
 baton, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
 (folder / "config" / "baton").mkdir(parents=True, exist_ok=True)
 guide = Path(__file__).parents[3].joinpath("guide", "src", "teams.md").read_text()
+readme = Path(__file__).parents[3].joinpath("README.md").read_text()
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
 
 
@@ -55,8 +56,11 @@ def call_baton():
     command = [baton, "--script", script, "--db", folder / "readme.db", "serve", "--port", "0", "--json"]
     with started(command, folder / "serve.log") as said:
         out, _ = run([sys.executable, "-c", moved(the("python", "RemoteRunnable("), "http://127.0.0.1:8080", said["url"])])
+        [shown] = re.findall(r"^```python\n(.*?)^```$", readme, re.DOTALL | re.MULTILINE)
+        short, _ = run([sys.executable, "-c", moved(shown, "http://127.0.0.1:8080", said["url"])])
     lines = out.splitlines()
     assert "moon" in lines[0] and "now: auto" in lines, out
+    assert "moon" in short, short
 
 
 def use_an_agent():

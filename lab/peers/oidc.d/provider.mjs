@@ -1,6 +1,6 @@
 // A real provider (`oidc-provider` of npm) on loopback, whose answers can be changed on their way: what a hostile or broken provider would send.
 //
-//   const provider = await openProvider(`${url}/oidc/callback`)
+//   const provider = await openProvider(`${url}/oidc/callback`, { …more of its configuration })
 //   provider.issuer · provider.config({ …settings })   what `[server.oidc]` says about it
 //   provider.people.ada = { groups: ["staff"] }        who there is, by login, which is the subject too
 //   provider.tamper = (claims) => claims               changes the next ID tokens, which are signed with the provider's own key
@@ -33,7 +33,7 @@ export function newKey(alg = "RS256") {
   return { ...KINDS[alg]().privateKey.export({ format: "jwk" }), kid: `key-${++keys}`, alg, use: "sig" };
 }
 
-export async function openProvider(redirect) {
+export async function openProvider(redirect, more = {}) {
   const state = { people: {}, tamper: null, signWith: null, key: newKey(), tokens: 0 };
   const server = http.createServer();
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
@@ -42,6 +42,7 @@ export async function openProvider(redirect) {
 
   const make = () => {
     const provider = new Provider(issuer, {
+      ...more,
       clients: [{ client_id: CLIENT.id, client_secret: CLIENT.secret, redirect_uris: [redirect], post_logout_redirect_uris: [`${origin}/`], response_types: ["code"], grant_types: ["authorization_code"], id_token_signed_response_alg: state.key.alg }],
       enabledJWA: { idTokenSigningAlgValues: ALGORITHMS },
       jwks: { keys: [state.key] },
@@ -80,6 +81,9 @@ export async function openProvider(redirect) {
     handle()(request, response);
   });
 
+  /// A token with any claims, signed with the provider's key unless another is named.
+  const sign = async (claims, key = state.key) => new jose.SignJWT(claims).setProtectedHeader({ alg: "RS256", kid: key.kid, typ: "at+jwt" }).sign(await jose.importJWK(key, "RS256"));
+
   async function changed(body) {
     const answer = JSON.parse(body.toString());
     state.tokens += 1;
@@ -92,6 +96,7 @@ export async function openProvider(redirect) {
 
   return Object.assign(state, {
     issuer,
+    sign,
     rotate(alg) {
       state.key = newKey(alg);
       handler = null;

@@ -27,10 +27,15 @@ export class Visitor {
   }
 
   /// Follows redirects and fills in the provider's forms, until this server's callback would be visited.
-  async toCallback(baton, login) {
-    let at = await this.visit(`${baton}/oidc/start`);
+  toCallback(baton, login) {
+    return this.through(`${baton}/oidc/start`, `${baton}/oidc/callback`, login);
+  }
+
+  /// The same from any address to where an address begins with `end`.
+  async through(start, end, login) {
+    let at = await this.visit(start);
     for (let steps = 0; steps < 20; steps += 1) {
-      if (at.to?.startsWith(`${baton}/oidc/callback`)) return at.to;
+      if (at.to?.startsWith(end)) return at.to;
       if (at.to) {
         at = await this.visit(at.to);
         continue;

@@ -53,7 +53,7 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
         client_id: wanted.context.client_id.clone(),
         client_secret: wanted.context.client_secret.as_deref().map(Private::new),
         metadata_url: Some(METADATA.to_owned()),
-        scopes: Vec::new(),
+        ..OAuth::default()
     });
     // One attempt: failures must be visible.
     let pace = Pace { backoff_first: Duration::from_secs(60), ..Pace::default() };

@@ -39,6 +39,14 @@ export function Tools() {
       say(isOn ? t("{name} is on.", { name }) : t("{name} is off.", { name }));
       await load();
     });
+  // The browser goes to the authorization server and comes back to this room.
+  const signIn = (name) => attempt(async () => location.assign((await post(`/api/registry/servers/${encodeURIComponent(name)}/login`)).address));
+  const signOut = (name) =>
+    attempt(async () => {
+      await post(`/api/registry/servers/${encodeURIComponent(name)}/logout`);
+      say(t("{name} is signed out.", { name }));
+      await load();
+    });
   const isFound = (tool) => words.trim() === "" || `${tool.name} ${tool.title ?? ""} ${tool.description}`.toLowerCase().includes(words.trim().toLowerCase());
   return html`
     <section class="room-page" aria-labelledby="tools">
@@ -52,6 +60,8 @@ export function Tools() {
         if (words.trim() !== "" && own.length === 0) return null;
         return html`<section class="server" key=${server.name} aria-label=${t("Server {name}", { name: server.name })}>
           <div class="server-head"><h2>${server.name}</h2><${Health} server=${server} /><span class="quiet">${server.kind} · ${count(typeof server.tools === "number" ? server.tools : own.length, "tool")}</span><span class="spring"></span>
+            ${server.enabled && server.sign_in === "needed" && html`<button type="button" class="button" onClick=${() => signIn(server.name)}>${t("Sign in")}<span class="hidden"> ${server.name}</span></button>`}
+            ${server.sign_in === "done" && html`<button type="button" class="button button-quiet" onClick=${() => signOut(server.name)}>${t("Sign out")}<span class="hidden"> ${server.name}</span></button>`}
             <${Switch} isOn=${server.enabled} label=${t("Server {name}", { name: server.name })} turn=${(isOn) => turn("servers", server.name, isOn)} /></div>
           ${why(server) && html`<p class="wrong">${why(server)}</p>`}
           <ul class="tools">${own.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} turn=${turn} />`)}</ul>

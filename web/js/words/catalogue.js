@@ -380,6 +380,7 @@ export const CATALOGUE = {
   "{name} is deleted.": ["{name} ist gelöscht.", "{name} 已删除。"],
   "{name} is off.": ["{name} ist aus.", "{name} 已关闭。"],
   "{name} is on.": ["{name} ist ein.", "{name} 已打开。"],
+  "{name} is signed out.": ["{name} ist abgemeldet.", "{name} 已退出登录。"],
   "{name} needs permission again.": ["{name} braucht wieder eine Erlaubnis.", "{name} 再次需要许可。"],
   "{name} was not uploaded: {why}": ["{name} wurde nicht hochgeladen: {why}", "{name} 未上传：{why}"],
   "{name} was uploaded and is being indexed.": ["{name} wurde hochgeladen und wird indiziert.", "{name} 已上传，正在索引。"],

@@ -1,5 +1,8 @@
 //! Operations over either binding: JSON-RPC, or HTTP+JSON.
 
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
 use effects::Progress;
 use futures::StreamExt as _;
 use graph::{Failure, FailureKind};
@@ -11,6 +14,8 @@ use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
 use super::card::Place;
 use crate::exchange::Exchange;
 
+/// Calls whose tasks are remembered.
+const TASKS_MAX: usize = 4_096;
 const WORDS_CHARS_MAX: usize = 400;
 
 #[derive(Clone, Copy)]
@@ -21,6 +26,7 @@ pub(super) enum Op<'a> {
     /// Of a context.
     List(&'a str),
     Subscribe(&'a str),
+    Cancel(&'a str),
 }
 
 /// Why an operation has no result.
@@ -110,6 +116,29 @@ impl Heard {
 pub(super) struct Line<'a> {
     pub(super) exchange: Exchange<'a>,
     pub(super) place: Place,
+    /// The effect's key.
+    pub(super) key: String,
+    pub(super) tasks: &'a Tasks,
+}
+
+/// The tasks of calls in flight, by the effect's key, for agents that do not list their tasks.
+#[derive(Default)]
+pub(super) struct Tasks(Mutex<HashMap<String, String>>);
+
+impl Tasks {
+    fn note(&self, key: &str, task: &str) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= TASKS_MAX {
+            all.clear();
+        }
+        if all.get(key).is_none_or(|known| known != task) {
+            all.insert(key.to_owned(), task.to_owned());
+        }
+    }
+
+    pub(super) fn take(&self, key: &str) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(key)
+    }
 }
 
 impl Line<'_> {
@@ -123,6 +152,7 @@ impl Line<'_> {
                 Op::Get(task) => ("GetTask", json!({ "id": task })),
                 Op::List(context) => ("ListTasks", json!({ "contextId": context, "pageSize": 10 })),
                 Op::Subscribe(task) => ("SubscribeToTask", json!({ "id": task })),
+                Op::Cancel(task) => ("CancelTask", json!({ "id": task })),
             };
             if !tenant.is_empty() {
                 params["tenant"] = json!(tenant);
@@ -136,6 +166,7 @@ impl Line<'_> {
             Op::Get(task) => exchange.client()?.get(format!("{base}/tasks/{}", plain(task))),
             Op::List(context) => exchange.client()?.get(format!("{base}/tasks?contextId={}&pageSize=10", plain(context))),
             Op::Subscribe(task) => exchange.client()?.get(format!("{base}/tasks/{}:subscribe", plain(task))),
+            Op::Cancel(task) => exchange.post(format!("{base}/tasks/{}:cancel", plain(task)), &json!({}))?,
         })
     }
 
@@ -194,6 +225,9 @@ impl Line<'_> {
                 Ok(told) => {
                     if let Ok(told) = serde_json::from_value(told) {
                         heard.hear(told, progress);
+                    }
+                    if let Some(task) = &heard.task {
+                        self.tasks.note(&self.key, task);
                     }
                     // Not every agent closes the stream then.
                     if heard.is_resting {

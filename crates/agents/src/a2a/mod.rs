@@ -24,14 +24,14 @@ use graph::{Failure, FailureKind, Job, Reply};
 use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use wire::a2a::error::TASK_NOT_FOUND;
+use wire::a2a::error::{TASK_NOT_CANCELABLE, TASK_NOT_FOUND};
 use wire::a2a::{Message, Part, Role, SendConfiguration, SendMessage, Task, TaskState, VERSION, VERSION_HEADER};
 use wire::langserve::Description;
 
 use crate::exchange::{self, Exchange, uuid_of};
 use crate::langserve::Service;
 use card::Cards;
-use line::{Heard, Line, Op, Trouble};
+use line::{Heard, Line, Op, Tasks, Trouble};
 
 /// Between two looks at a task that nobody tells about.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -41,6 +41,7 @@ const LOST_MAX: Duration = Duration::from_secs(30);
 pub(crate) struct Agent {
     http: Service,
     cards: Cards,
+    tasks: Tasks,
 }
 
 /// A person's word for a question of the task, as the supervisor gives it back.
@@ -55,7 +56,7 @@ struct Answer {
 
 impl Agent {
     pub(crate) fn new(url: &str, path: &str, token: Option<String>) -> Result<Agent, String> {
-        Ok(Agent { http: Service::new(url, path, token)?, cards: Cards::default() })
+        Ok(Agent { http: Service::new(url, path, token)?, cards: Cards::default(), tasks: Tasks::default() })
     }
 
     pub(crate) fn address(&self) -> String {
@@ -78,12 +79,7 @@ impl Agent {
     }
 
     async fn run(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Result<Value, Failure> {
-        let mut headers = exchange::headers(&self.http, job);
-        headers.insert(HeaderName::from_static(VERSION_HEADER), HeaderValue::from_static(VERSION));
-        let exchange = Exchange { service: &self.http, name, headers };
-        let place = self.cards.place(&self.http).await.map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
-        let place = place.map_err(|why| Failure::new(FailureKind::Refused, format!("{name}: {why}")))?;
-        let line = Line { exchange, place };
+        let line = self.line(name, job).await?;
         let answer = input.pointer("/context/answers/0").and_then(|answer| Answer::deserialize(answer).ok());
         let key = job.key.to_string();
         let heard = match &answer {
@@ -96,7 +92,37 @@ impl Agent {
             Heard { task: Some(task), .. } => follow(&line, &task, progress).await?,
             Heard { .. } => return Err(line.exchange.nonsense("took the message and named no task")),
         };
+        self.tasks.take(&line.key);
         reply::of_task(name, input, &task)
+    }
+
+    async fn line<'a>(&'a self, name: &'a str, job: &Job) -> Result<Line<'a>, Failure> {
+        let mut headers = exchange::headers(&self.http, job);
+        headers.insert(HeaderName::from_static(VERSION_HEADER), HeaderValue::from_static(VERSION));
+        let exchange = Exchange { service: &self.http, name, headers };
+        let place = self.cards.place(&self.http).await.map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
+        let place = place.map_err(|why| Failure::new(FailureKind::Refused, format!("{name}: {why}")))?;
+        Ok(Line { exchange, place, key: job.key.to_string(), tasks: &self.tasks })
+    }
+
+    /// Stops the task of a call that nobody waits for any more.
+    pub(crate) async fn cancel(&self, name: &str, input: &Value, job: &Job) -> Result<(), Failure> {
+        let line = self.line(name, job).await?;
+        let answer = input.pointer("/context/answers/0").and_then(|answer| Answer::deserialize(answer).ok());
+        let known = answer.map(|answer| answer.task).or(self.tasks.take(&line.key));
+        let task = match known {
+            Some(task) => task,
+            None => {
+                let listed = line.call(Op::List(&uuid_of(&line.key))).await.map_err(|trouble| trouble.failure(name))?;
+                let Some(task) = listed.pointer("/tasks/0/id").and_then(Value::as_str) else { return Ok(()) };
+                task.to_owned()
+            }
+        };
+        match line.call(Op::Cancel(&task)).await {
+            // It was over before.
+            Err(Trouble::Refused { kind: Some(TASK_NOT_FOUND | TASK_NOT_CANCELABLE), .. }) => Ok(()),
+            cancelled => cancelled.map(drop).map_err(|trouble| trouble.failure(name)),
+        }
     }
 }
 

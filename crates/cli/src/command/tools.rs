@@ -1,3 +1,4 @@
+mod login;
 mod permissions;
 
 use std::io::Write as _;
@@ -26,6 +27,7 @@ use crate::exit::{Exit, Result, ServiceError};
   baton tools call notes.search '{\"query\": \"relay\"}'
   baton tools search \"send a message\"
   baton tools disable notes.delete
+  baton tools login orders                sign in at a remote server that wants OAuth; `logout orders` forgets the tokens
   baton tools permissions                 what may be called without asking; `revoke notes.add` takes it back")]
 pub(crate) enum Tools {
     /// List all tools of all servers
@@ -84,6 +86,14 @@ pub(crate) enum Tools {
         #[command(flatten)]
         servers: Servers,
     },
+    /// Sign in at a remote MCP server with OAuth, in a browser
+    Login(login::Login),
+    /// Forget the OAuth tokens of a remote MCP server
+    Logout {
+        server: String,
+        #[command(flatten)]
+        servers: Servers,
+    },
     /// List and revoke permanent permissions of tools
     Permissions(permissions::Permissions),
 }
@@ -126,6 +136,10 @@ impl Tools {
             }
             Tools::Enable { name, .. } => audited::record(globals, What::ToolEnabled, |event| event.tool(name.as_str())),
             Tools::Disable { name, .. } => audited::record(globals, What::ToolDisabled, |event| event.tool(name.as_str())),
+            Tools::Login(login) => {
+                audited::record(globals, What::ServerSignIn, |event| event.tool(login.server.as_str()).detail("begun by `baton tools login`"))
+            }
+            Tools::Logout { server, .. } => audited::record(globals, What::ServerSignOut, |event| event.tool(server.as_str())),
             Tools::List { .. } | Tools::Show { .. } | Tools::Search { .. } | Tools::Permissions(_) => Ok(()),
         }
     }
@@ -133,6 +147,8 @@ impl Tools {
     fn servers(&self) -> &Servers {
         match self {
             Tools::Permissions(permissions) => &permissions.servers,
+            Tools::Login(login) => &login.servers,
+            Tools::Logout { servers, .. } => servers,
             Tools::List { servers, .. } | Tools::Show { servers, .. } | Tools::Call { servers, .. } => servers,
             Tools::Search { servers, .. } | Tools::Enable { servers, .. } | Tools::Disable { servers, .. } => servers,
         }
@@ -177,6 +193,11 @@ impl Tools {
             }
             // Needs no hub and was handled before.
             Tools::Permissions(_) => {}
+            Tools::Login(login) => login.work(hub).await?,
+            Tools::Logout { server, .. } => match hub.logout(server).await.map_err(trouble)? {
+                true => remark(&format!("the tokens of {server} are removed; to end the grant too, revoke it at its authorization server")),
+                false => remark(&format!("there were no tokens of {server}")),
+            },
             Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
         }

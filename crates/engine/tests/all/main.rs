@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::needless_pass_by_value)]
 
+mod abandoned;
 mod children;
 mod crashes;
 mod elsewhere;

@@ -1,7 +1,7 @@
 //! How a server is reached: in this process, as a child, or over HTTP with or without authorization; and what went wrong, in words.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{ClientInitializeError, RoleClient, RxJsonRpcMessage, ServiceError, TxJsonRpcMessage};
@@ -12,6 +12,7 @@ use rmcp::{ClientLifecycleMode, ClientServiceExt as _};
 use tokio::sync::{Notify, oneshot};
 
 use super::{Link, Origin, Server};
+use crate::auth;
 use crate::bounded::{Bounded, LINE_BYTES_MAX};
 use crate::config::{Reach, ServerConfig};
 use crate::host::{Host, Listeners};
@@ -38,7 +39,12 @@ impl Server {
             Err(ClientInitializeError::ConnectionClosed(_)) => self.open(ClientLifecycleMode::Initialize).await,
             opened => opened,
         }
-        .map_err(|error| self.stderr_tail.after(&opening(&error)))
+        .inspect(|_| self.needs_login.store(false, Ordering::Relaxed))
+        .map_err(|error| {
+            let needs_login = error.is_authorization_required();
+            self.needs_login.store(needs_login, Ordering::Relaxed);
+            self.stderr_tail.after(&if needs_login { auth::needs_login(&self.name) } else { opening(&error) })
+        })
     }
 
     /// The revision that the configuration insists on.
@@ -73,14 +79,14 @@ impl Server {
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers).max_sse_event_size(LINE_BYTES_MAX);
                 match &self.authorized {
                     Some(authorized) => {
-                        let client = authorized.client(http, url).await.map_err(cannot)?;
+                        let client = authorized.client(http).await.map_err(cannot)?;
                         let transport = StreamableHttpClientTransport::with_client(client, config.clone());
                         let first = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
                         match first.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode.clone()).await {
-                            Err(error) if error.auth_challenge().is_some() => {
-                                authorized.authorize(url, error.auth_challenge()).await.map_err(cannot)?;
+                            Err(error) if authorized.can_ask() && error.auth_challenge().is_some() => {
+                                authorized.authorize(error.auth_challenge().unwrap_or_default()).await.map_err(cannot)?;
                                 let (open, gone) = oneshot::channel();
-                                let client = authorized.client(BoundedHttp::new().map_err(cannot)?, url).await.map_err(cannot)?;
+                                let client = authorized.client(BoundedHttp::new().map_err(cannot)?).await.map_err(cannot)?;
                                 let transport = StreamableHttpClientTransport::with_client(client, config);
                                 let service = host.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode).await?;
                                 return Ok((Link { service, listeners, changed, busy: AtomicUsize::new(0) }, gone));
@@ -100,19 +106,18 @@ impl Server {
 
     /// After a 403: rights for more, so that the same call may be tried once more over a new connection.
     pub(crate) async fn step_up(&self, challenge: &str) -> Result<(), String> {
-        match (&self.authorized, &self.origin) {
-            (Some(authorized), Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. })) => authorized.step_up(url, challenge).await,
-            _ => Err("nobody can be asked for more rights".into()),
+        match &self.authorized {
+            Some(authorized) => authorized.step_up(challenge).await,
+            None => Err("nobody can be asked for more rights".into()),
         }
     }
 
     /// After a 401 in the middle: the token that was good is not any more.
     pub(crate) async fn authorize_again(&self, challenge: &str) -> Result<(), String> {
-        match (&self.authorized, &self.origin) {
-            (Some(authorized), Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. })) => {
-                authorized.authorize(url, Some(challenge)).await
-            }
-            _ => Err("it wants authorization; give its key under \"headers\" in mcp.json".into()),
+        self.needs_login.store(true, Ordering::Relaxed);
+        match &self.authorized {
+            Some(authorized) => authorized.authorize(challenge).await,
+            None => Err(auth::needs_login(&self.name)),
         }
     }
 }
@@ -180,7 +185,6 @@ pub(crate) fn words(error: &ServiceError) -> String {
 
 fn opening(error: &ClientInitializeError) -> String {
     match error {
-        _ if error.is_authorization_required() => "it wants authorization; give its key under \"headers\" in mcp.json".into(),
         ClientInitializeError::TransportError { error, .. } => deepest(&*error.error),
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => opening(fallback),
         ClientInitializeError::ConnectionClosed(why) => format!("it closed the connection ({why})"),

@@ -29,7 +29,7 @@ fn own_connection() -> (std::net::TcpStream, std::net::TcpStream, Peer) {
 }
 
 async fn status(guard: &Guard, request: &Request<Body>) -> u16 {
-    guard.who(request.headers(), guard.peer(request).as_ref()).await.map_or_else(|problem| problem.status.as_u16(), |_| 200)
+    guard.who(request.headers(), guard.peer(request).as_ref(), None).await.map_or_else(|problem| problem.status.as_u16(), |_| 200)
 }
 
 /// Where the system does not say whose a connection is, the account itself needs the token of the start.
@@ -142,7 +142,7 @@ async fn a_door_to_everybody_stays_shut_when_the_last_token_goes() {
     store.drop_token(store.tokens().await.unwrap()[0].token).await.unwrap();
     let mut headers = HeaderMap::new();
     headers.insert(header::HOST, "localhost".parse().unwrap());
-    let refused = guard.who(&headers, None).await.unwrap_err();
+    let refused = guard.who(&headers, None, None).await.unwrap_err();
     assert_eq!(refused.status, StatusCode::UNAUTHORIZED);
 }
 

@@ -31,6 +31,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::api::Api;
 use crate::guard::Identity;
 use crate::mcp;
+use crate::oidc;
 use crate::problem::Problem;
 use crate::turn::{self, Answered, Happened, Rest, StartedTurn, Terms, Turn};
 
@@ -48,6 +49,11 @@ pub(crate) fn routes(api: &Api) -> Router {
         Err(_) => Err(std::io::Error::other(format!("all {SESSIONS_MAX} sessions are open; try again later"))),
     };
     Router::new().route_service("/mcp", mcp::fallible_service(make))
+}
+
+/// Where hosts learn how to sign in, without a token.
+pub(crate) fn open_routes(api: &Api) -> Router {
+    oidc::resource_routes(api)
 }
 
 /// What was refused before MCP's own words began: as JSON-RPC says it.

@@ -9,8 +9,9 @@
 //!                                                                              └─► session cookie, redirect to the page
 //! ```
 //!
-//! Programs go on with tokens. What a group may do is said by `[groups]` of the configuration ([`crate::rights`]).
+//! Programs go on with tokens; MCP hosts may also send access tokens of the provider ([`access_token`]). What a group may do is said by `[groups]` of the configuration ([`crate::rights`]).
 
+mod access_token;
 mod attempt;
 mod id_token;
 mod provider;
@@ -26,6 +27,7 @@ use reqwest::Url;
 use secret::Secret;
 use tokio::sync::Semaphore;
 
+pub(crate) use access_token::{AccessError, RESOURCE, routes as resource_routes};
 use provider::Provider;
 pub(crate) use routes::routes;
 pub use settings::Settings;
@@ -42,6 +44,8 @@ struct Inner {
     settings: Settings,
     provider: Provider,
     at_once: Semaphore,
+    /// Access tokens that were checked.
+    known: access_token::Known,
 }
 
 impl Oidc {
@@ -49,12 +53,17 @@ impl Oidc {
     pub fn new(settings: Settings, secret: Option<Secret>) -> Result<Oidc, String> {
         settings.check()?;
         let provider = Provider::new(settings.clone(), secret)?;
-        Ok(Oidc(Arc::new(Inner { settings, provider, at_once: Semaphore::new(AT_ONCE_MAX) })))
+        Ok(Oidc(Arc::new(Inner { settings, provider, at_once: Semaphore::new(AT_ONCE_MAX), known: access_token::Known::default() })))
     }
 
     /// What the page calls it.
     pub(crate) fn title(&self) -> String {
         self.0.settings.title()
+    }
+
+    /// The address of this server for browsers, if the configuration has it.
+    pub(crate) fn public_url(&self) -> Option<&str> {
+        self.0.settings.public_url.as_deref()
     }
 
     pub(crate) fn ends_provider_session(&self) -> bool {

@@ -10,10 +10,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use tokio::sync::Mutex;
 
+use super::access_token::{AccessError, TOKEN_BYTES_MAX};
 use super::id_token::{self, Claims, Expected, TokenError};
 use super::settings::{Settings, web_address};
 use super::signature::Key;
 use super::url_host;
+use crate::problem::Problem;
 
 const TIME_MAX: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 512 << 10;
@@ -125,23 +127,50 @@ impl Provider {
         })
     }
 
-    /// The claims of an ID token, once all of it was checked. An unknown key is looked for once more at the provider.
+    /// The claims of an ID token, once all of it was checked.
     pub(super) async fn verify(&self, tokens: &Tokens, nonce: &str, now_s: i64) -> Result<Claims, String> {
-        let Settings { issuer, client_id, clock_skew_seconds, .. } = &self.settings;
-        let clock_skew_s = i64::try_from(*clock_skew_seconds).unwrap_or_default();
-        let expected = Expected { issuer, client_id, nonce, clock_skew_s, now_s };
-        let told = |error: TokenError| match error {
+        let Settings { issuer, client_id, .. } = &self.settings;
+        let expected = Expected { issuer, client_id, nonce, clock_skew_s: self.clock_skew_s(), now_s };
+        let verified = self.with_keys(|keys| id_token::verify(&tokens.id_token, keys, &expected)).await?;
+        verified.map_err(|error| match error {
             TokenError::UnknownKey => "the ID token is signed with a key that the provider does not publish".to_owned(),
+            TokenError::Expired => "the ID token has expired; compare the clocks of both machines".to_owned(),
             TokenError::Refused(why) => format!("the ID token is refused: {why}"),
-        };
+        })
+    }
+
+    /// The claims of an access token for one of these audiences.
+    pub(super) async fn verify_access_token(&self, token: &str, audiences: &[String], now_s: i64) -> Result<Claims, AccessError> {
+        if token.len() > TOKEN_BYTES_MAX {
+            return Err(AccessError::Refused(format!("it has more than {TOKEN_BYTES_MAX} bytes")));
+        }
+        let skew_s = self.clock_skew_s();
+        let verified = self.with_keys(|keys| id_token::verify_access(token, keys, &self.settings.issuer, audiences, skew_s, now_s)).await;
+        let verified = verified.map_err(|why| {
+            tracing::error!("access tokens cannot be checked: {why}");
+            Problem::busy("the provider's keys cannot be read, so that access tokens cannot be checked; the server's log says why")
+        })?;
+        verified.map_err(|error| match error {
+            TokenError::UnknownKey => AccessError::Refused("it is signed with a key that the provider does not publish".to_owned()),
+            TokenError::Expired => AccessError::Expired,
+            TokenError::Refused(why) => AccessError::Refused(why),
+        })
+    }
+
+    /// An unknown key is looked for once more at the provider. The outer error is that its keys cannot be read.
+    async fn with_keys(&self, verify: impl Fn(&[Key]) -> Result<Claims, TokenError>) -> Result<Result<Claims, TokenError>, String> {
         let keys = self.keys(FRESH_FOR).await?;
-        match id_token::verify(&tokens.id_token, &keys, &expected) {
+        match verify(keys.as_slice()) {
             Err(TokenError::UnknownKey) => {
                 let keys = self.keys(KEYS_AGAIN_AFTER).await?;
-                id_token::verify(&tokens.id_token, &keys, &expected).map_err(told)
+                Ok(verify(keys.as_slice()))
             }
-            verified => verified.map_err(told),
+            verified => Ok(verified),
         }
+    }
+
+    fn clock_skew_s(&self) -> i64 {
+        i64::try_from(self.settings.clock_skew_seconds).unwrap_or_default()
     }
 
     /// The provider's keys, not older than this.

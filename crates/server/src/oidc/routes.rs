@@ -12,6 +12,7 @@ use super::{Oidc, users};
 use crate::api::Api;
 use crate::guard::{self, now_ms};
 use crate::listen::Peer;
+use crate::notice::notice;
 use crate::problem::Problem;
 
 /// Holds the secret of an attempt. Sent with the redirect from the provider's site, and only to these addresses.
@@ -205,11 +206,5 @@ fn redirect(to: &str, cookies: &[String]) -> Result<Response, Problem> {
 
 /// What people see whose sign-in failed.
 fn page(problem: &Problem) -> Response {
-    let words = problem.message.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    let html = format!(
-        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Sign-in failed</title>\
-         <h1>Sign-in failed</h1><p>{words}</p><p><a href=\"/\">Back to Baton</a></p></html>\n"
-    );
-    let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
-    (problem.status, headers, html).into_response()
+    notice(problem.status, "Sign-in failed", &problem.message, Some(("/", "Back to Baton")))
 }

@@ -35,6 +35,10 @@ pub struct Settings {
     pub clock_skew_seconds: u64,
     /// Whether signing out here also ends the session at the provider.
     pub end_provider_session: bool,
+    /// Audiences (`aud`) of the provider's access tokens that MCP hosts may send to `/mcp`, beside `public_url`.
+    pub mcp_audiences: Vec<String>,
+    /// The scopes that MCP hosts are told to ask for.
+    pub mcp_scopes: Vec<String>,
 }
 
 impl Default for Settings {
@@ -53,6 +57,8 @@ impl Default for Settings {
             session_hours: 12,
             clock_skew_seconds: 60,
             end_provider_session: false,
+            mcp_audiences: Vec::new(),
+            mcp_scopes: Vec::new(),
         }
     }
 }
@@ -81,6 +87,11 @@ impl Settings {
         }
         if self.clock_skew_seconds > CLOCK_SKEW_SECONDS_MAX {
             return wrong(format!("clock_skew_seconds is an integer from 0 to {CLOCK_SKEW_SECONDS_MAX}, not {}", self.clock_skew_seconds));
+        }
+        if self.mcp_audiences.iter().any(|audience| audience.trim().is_empty() || *audience == self.client_id) {
+            return wrong(
+                "mcp_audiences names what access tokens are issued for, such as api://baton; client_id is in ID tokens, which are none".to_owned(),
+            );
         }
         match self.public_url.as_deref().map(|url| (url, web_address(url, true))) {
             Some((url, Err(why))) => wrong(format!("public_url {url:?} {why}")),
@@ -169,6 +180,7 @@ mod tests {
             (Settings { session_hours: 0, ..good.clone() }, "session_hours"),
             (Settings { clock_skew_seconds: 301, ..good.clone() }, "0 to 300"),
             (Settings { public_url: Some("http://baton.example".into()), ..good.clone() }, "public_url"),
+            (Settings { mcp_audiences: vec!["baton".into()], ..good.clone() }, "ID tokens"),
             (Settings { public_url: Some("https://baton.example/".into()), ..good }, "no slash"),
         ] {
             let why = wrong.check().unwrap_err();

@@ -11,6 +11,7 @@ use store::Store;
 
 use super::id_token::Claims;
 use super::settings::Settings;
+use crate::guard::now_ms;
 use crate::name;
 use crate::problem::{Problem, StatusCode};
 use crate::records;
@@ -40,46 +41,83 @@ struct Kept {
 
 /// The user and groups of an ID token that was verified.
 pub(super) fn read(settings: &Settings, claims: &Claims) -> Result<SignedIn, Problem> {
-    let Settings { issuer, user_claim, groups_claim, .. } = settings;
-    let Some(user) = claims.get(user_claim).and_then(Value::as_str) else {
+    let Some(user) = user_in(settings, claims)? else {
         let has: Vec<&str> = claims.keys().map(String::as_str).take(30).collect();
-        tracing::warn!("a sign-in without the claim {user_claim}; there are: {}", has.join(", "));
+        tracing::warn!("a sign-in without the claim {}; there are: {}", settings.user_claim, has.join(", "));
         return Err(refused(format!(
-            "the provider does not say your name (claim {user_claim}); the operator sets scopes and user_claim in [server.oidc]"
+            "the provider does not say your name (claim {}); the operator sets scopes and user_claim in [server.oidc]",
+            settings.user_claim
         )));
     };
+    admit(settings, claims, user, groups_in(settings, claims).unwrap_or_default())
+}
+
+/// The same of an access token. Such tokens often have no claims but the subject; then it must be somebody who signed in at the page before.
+pub(super) async fn of_access_token(store: &dyn Store, settings: &Settings, claims: &Claims) -> Result<SignedIn, Problem> {
+    let user = match user_in(settings, claims)? {
+        Some(user) => user,
+        None => {
+            let entry = store.token(&subject_digest(&settings.issuer, subject_in(claims)), now_ms()).await?;
+            entry.map(|entry| entry.user).ok_or_else(|| {
+                refused(format!(
+                    "the access token does not name its user (claim {}), who has not signed in at the page either; sign in there once, or have the provider add the claim",
+                    settings.user_claim
+                ))
+            })?
+        }
+    };
+    let groups = match groups_in(settings, claims) {
+        Some(groups) => groups,
+        None => groups_of(store, &user).await?,
+    };
+    let who = admit(settings, claims, user, groups)?;
+    keep(store, settings, claims, &who).await?;
+    Ok(who)
+}
+
+/// The user that claims name, if they do.
+fn user_in(settings: &Settings, claims: &Claims) -> Result<Option<UserId>, Problem> {
+    let user_claim = &settings.user_claim;
+    let Some(user) = claims.get(user_claim).and_then(Value::as_str) else { return Ok(None) };
     if user_claim == "email" && claims.get("email_verified") != Some(&Value::Bool(true)) {
         return Err(refused("the provider has not verified your e-mail address, which is your name here"));
     }
     if RESERVED.contains(&user) {
         return Err(refused(format!("the name {user} is reserved here; the operator chooses another claim (user_claim in [server.oidc])")));
     }
-    let user = name::user(user).map_err(|why| refused(format!("your name at the provider cannot be used here: {why}")))?;
+    name::user(user).map(Some).map_err(|why| refused(format!("your name at the provider cannot be used here: {why}")))
+}
+
+/// The groups that claims name, if they name any.
+fn groups_in(settings: &Settings, claims: &Claims) -> Option<Vec<String>> {
     let named = |group: &str| settings.groups.get(group).cloned().unwrap_or_else(|| group.to_owned());
-    let mut groups: Vec<String> = match claims.get(groups_claim) {
-        Some(Value::String(one)) => vec![named(one)],
-        Some(Value::Array(all)) => all.iter().filter_map(Value::as_str).take(GROUPS_MAX).map(named).collect(),
+    let mut groups: Vec<String> = match claims.get(&settings.groups_claim)? {
+        Value::String(one) => vec![named(one)],
+        Value::Array(all) => all.iter().filter_map(Value::as_str).take(GROUPS_MAX).map(named).collect(),
         _ => Vec::new(),
     };
     groups.retain(|group| group.len() <= GROUP_BYTES_MAX);
     groups.sort();
     groups.dedup();
+    Some(groups)
+}
+
+fn admit(settings: &Settings, claims: &Claims, user: UserId, groups: Vec<String>) -> Result<SignedIn, Problem> {
     if !settings.required_groups.is_empty() && !settings.required_groups.iter().any(|required| groups.contains(required)) {
         return Err(refused("you are in none of the groups that may use this server; ask its operator"));
     }
-    let subject = claims.get("sub").and_then(Value::as_str).unwrap_or_default();
-    Ok(SignedIn { user, groups, subject: subject_digest(issuer, subject) })
+    Ok(SignedIn { user, groups, subject: subject_digest(&settings.issuer, subject_in(claims)) })
+}
+
+fn subject_in(claims: &Claims) -> &str {
+    claims.get("sub").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Keeps what was learned, unless the name belongs to somebody else.
 pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims, signed_in: &SignedIn) -> Result<(), Problem> {
     let SignedIn { user, groups, subject } = signed_in;
     let key: String = subject.iter().map(|byte| format!("{byte:02x}")).collect();
-    let kept = Kept {
-        issuer: settings.issuer.clone(),
-        subject: claims.get("sub").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        groups: groups.clone(),
-    };
+    let kept = Kept { issuer: settings.issuer.clone(), subject: subject_in(claims).to_owned(), groups: groups.clone() };
     let is_known = store.record(user, KIND, &key).await?.is_some();
     records::put(store, user, KIND, &key, &kept).await?;
     // Written before it is compared, so that of two first sign-ins at the same time exactly one keeps the name.
@@ -204,5 +242,23 @@ mod tests {
         sign_in("1", json!(["writers"])).await.unwrap();
         assert_eq!(load(&store).await.unwrap(), [("ada".into(), vec!["writers".to_owned()])]);
         assert!(groups_of(&store, &"bob".into()).await.unwrap().is_empty());
+    }
+
+    #[tokio::test]
+    async fn an_access_token_without_a_name_belongs_to_who_signed_in_before() {
+        let store = MemoryStore::new();
+        let bare = claims(json!({ "sub": "1" }));
+        let refused = of_access_token(&store, &settings(), &bare).await.unwrap_err();
+        assert!(refused.status == 403 && refused.message.contains("sign in there once"), "{}", refused.message);
+        let full = claims(json!({ "sub": "1", "preferred_username": "ada", "groups": ["baton-admins"] }));
+        let who = of_access_token(&store, &settings(), &full).await.unwrap();
+        assert_eq!((who.user.as_str(), who.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));
+        // What the page's sign-in leaves behind.
+        let entry = store::NewToken { digest: who.subject, user: who.user.clone(), made_with: None, created_ms: 0, until_ms: None };
+        store.keep_token(entry).await.unwrap();
+        let again = of_access_token(&store, &settings(), &bare).await.unwrap();
+        assert_eq!((again.user.as_str(), again.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));
+        let impostor = claims(json!({ "sub": "2", "preferred_username": "ada" }));
+        assert!(of_access_token(&store, &settings(), &impostor).await.unwrap_err().message.contains("somebody else"));
     }
 }

@@ -8,12 +8,15 @@
 //! | `POST /tools/{name}/enable` · `/disable` | kept between starts; a server that is a program wants `{"confirm": COMMAND LINE}` |
 //! | `GET /search?q=…[&size=10]` | the tools that fit a question |
 //! | `GET /servers` · `POST /servers/{name}/enable` · `/disable` | how each server is |
+//! | `POST /servers/{name}/login` · `/logout` | signs in at a remote server with OAuth: `{"address"}` is opened in a browser · forgets its tokens |
 //! | `POST /import` | `{"address": "https://registry…"}` or `{"list": …}`; what comes in is switched off |
 //! | `/mcp` | all tools that are switched on, as one MCP server |
 //!
 //! Errors are `{"error": {"kind", "message"}}`.
 
 mod export;
+mod login;
+mod loopback;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -28,13 +31,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use graph::{Failure, FailureKind, Retry};
-use mcp_hub::{CallOptions, Config, Health, Kind, ServerStatus, ToolInfo, Tools, import};
+use mcp_hub::{CallOptions, Config, Health, Kind, ServerStatus, SignIn, ToolInfo, Tools, import};
 use serde::Deserialize;
 use serde_json::json;
 use wire::registry as wire_registry;
 
 use crate::guard::{self, Guard, Identity};
 use crate::mcp;
+pub use loopback::Loopback;
 
 const BODY_BYTES_MAX: usize = 32 << 20;
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -52,11 +56,13 @@ pub struct Registry {
     /// The `mcp.json` that imports are written to.
     imported: Option<PathBuf>,
     recorder: Option<Recorder>,
+    /// Sign-ins at remote servers that were begun.
+    pending: login::Pending,
 }
 
 impl Registry {
     pub fn new(tools: Tools, imported: Option<PathBuf>) -> Self {
-        Registry { tools, imported, recorder: None }
+        Registry { tools, imported, recorder: None, pending: login::Pending::default() }
     }
 
     /// Records imports, switches and calls in the audit log.
@@ -73,11 +79,18 @@ impl Registry {
     }
 
     pub fn router(self, guard: &Guard) -> Router {
-        self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
+        let open = login::open_routes(&self, false);
+        self.routes(guard).layer(from_fn_with_state(guard.clone(), guard::check)).merge(open)
     }
 
-    /// Without a guard; the caller adds one.
-    pub(crate) fn routes(self) -> Router {
+    /// Where browsers come back from a sign-in, beside a page and without a token.
+    pub(crate) fn open_routes(&self) -> Router {
+        login::open_routes(self, true)
+    }
+
+    /// The caller puts the guard before it.
+    pub(crate) fn routes(self, guard: &Guard) -> Router {
+        let signing = login::routes(&self, guard);
         let (tools, recorder) = (self.tools.clone(), self.recorder.clone());
         Router::new()
             .route("/health", get(health))
@@ -93,6 +106,7 @@ impl Registry {
             .route("/import", post(import))
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
             .with_state(self)
+            .merge(signing)
             .route_service("/mcp", mcp::service(move || export::Export::new(tools.clone(), recorder.clone())))
             .fallback(|| async { problem(StatusCode::NOT_FOUND, "refused", "there is nothing here; GET /tools, /servers, /search, or MCP at /mcp") })
     }
@@ -250,7 +264,12 @@ pub fn server(health: Health) -> wire_registry::Server {
         ServerStatus::Up { version, name } => wire_registry::Health::Up { version, software: name },
         ServerStatus::Down { why, retry_in_ms, failures } => wire_registry::Health::Down { why, retry_in_ms, failures },
     };
-    wire_registry::Server { name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
+    let sign_in = match health.sign_in {
+        SignIn::None => None,
+        SignIn::Needed => Some(wire_registry::SignIn::Needed),
+        SignIn::Done => Some(wire_registry::SignIn::Done),
+    };
+    wire_registry::Server { sign_in, name: health.server, kind, enabled: health.enabled, trusted: health.trusted, tools: health.tools, health: is }
 }
 
 /// A failure as an HTTP response.
