@@ -21,6 +21,13 @@ pub struct Weights<'b> {
     tensors: SafeTensors<'b>,
 }
 
+/// A matrix in int8 with the scale of each row.
+struct Int8<'b> {
+    bytes: Cow<'b, [u8]>,
+    scales: Vec<f32>,
+    width: usize,
+}
+
 /// A row of [`WIDTH`] values for each number; rows are looked up where they lie.
 pub struct Table<'b> {
     bytes: Cow<'b, [u8]>,
@@ -72,7 +79,7 @@ impl<'b> Weights<'b> {
 
     /// Rows of [`WIDTH`] values, at most `rows_max`.
     pub fn table(&self, name: &str, rows_max: usize) -> Result<Table<'b>, WeightsError> {
-        let (bytes, mut scales, width) = self.int8(name)?;
+        let Int8 { bytes, mut scales, width } = self.int8(name)?;
         if width != WIDTH {
             return Err(wrong(name));
         }
@@ -92,13 +99,13 @@ impl<'b> Weights<'b> {
     pub fn matrix(&self, names: &[String], width: usize, columns: usize) -> Result<Matrix, WeightsError> {
         let (mut weights, mut scales, mut bias) = (Vec::new(), Vec::new(), Vec::new());
         for name in names {
-            let (bytes, own, found) = self.int8(&format!("{name}.weight"))?;
-            if found != width {
+            let own = self.int8(&format!("{name}.weight"))?;
+            if own.width != width {
                 return Err(wrong(name));
             }
-            weights.extend(bytes.iter().map(|byte| byte.cast_signed()));
-            bias.extend(self.floats_of(&format!("{name}.bias"), own.len())?);
-            scales.extend(own);
+            weights.extend(own.bytes.iter().map(|byte| byte.cast_signed()));
+            bias.extend(self.floats_of(&format!("{name}.bias"), own.scales.len())?);
+            scales.extend(own.scales);
         }
         if scales.len() != columns {
             return Err(wrong(&names.join(", ")));
@@ -106,12 +113,11 @@ impl<'b> Weights<'b> {
         Ok(Matrix::new(&weights, scales, bias, width))
     }
 
-    /// A matrix in int8, the scale of each row, and the width of a row.
-    fn int8(&self, name: &str) -> Result<(Cow<'b, [u8]>, Vec<f32>, usize), WeightsError> {
+    fn int8(&self, name: &str) -> Result<Int8<'b>, WeightsError> {
         let (kind, shape, bytes) = self.tensor(name)?;
         let [rows, width] = *shape.as_slice() else { return Err(wrong(name)) };
         if kind == Dtype::I8 {
-            return Ok((Cow::Borrowed(bytes), self.floats_of(&format!("{name}.scale"), rows)?, width));
+            return Ok(Int8 { bytes: Cow::Borrowed(bytes), scales: self.floats_of(&format!("{name}.scale"), rows)?, width });
         }
         let values = self.floats(name)?;
         let (mut bytes, mut scales) = (Vec::with_capacity(values.len()), Vec::with_capacity(rows));
@@ -121,7 +127,7 @@ impl<'b> Weights<'b> {
             bytes.extend(row.iter().map(|x| ((x * per).round() as i8).cast_unsigned()));
             scales.push(scale);
         }
-        Ok((Cow::Owned(bytes), scales, width))
+        Ok(Int8 { bytes: Cow::Owned(bytes), scales, width })
     }
 
     /// Its type, its shape and its bytes. The format's reader has checked that they agree.

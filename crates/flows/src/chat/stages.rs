@@ -5,9 +5,9 @@ use graph::{Ask, Go, Replies, Request};
 use serde_json::{Value, json};
 
 use super::{Chat, Stage};
+use crate::toolbox::DOCUMENTS;
 
 pub(super) const SEARCH: &str = "search.search";
-const DOCS: &str = "docs.search";
 pub(super) const SUMMARIZE: &str = "summary.summarize";
 const SEARCH_MS_MAX: u64 = 30_000;
 const SUMMARIZE_MS_MAX: u64 = 120_000;
@@ -37,7 +37,7 @@ pub(super) fn ask(s: &Chat) -> Ask {
             };
             let mut ask = Ask::nothing();
             if s.docs {
-                ask.add(request(DOCS, "searching the documents"));
+                ask.add(request(DOCUMENTS, "searching the documents"));
             }
             ask.add(request(SEARCH, "searching"));
             ask

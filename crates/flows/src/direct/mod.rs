@@ -26,6 +26,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
+use crate::toolbox::DOCUMENTS;
 use crate::verify::{Means, Unchecked, Verify};
 
 /// Descriptor of this flow.
@@ -86,7 +87,6 @@ const DECLINED: &str = "This needs a tool, and the direct flow has none. Ask wit
 pub const ANSWER: &str = crate::ANSWER_CALL;
 
 const SYSTEM: Prompt = Prompt { long: include_str!("system.md"), short: include_str!("system.small.md") };
-const DOCS: &str = "docs.search";
 const DOCS_SIZE: usize = 8;
 const DOCS_MS_MAX: u64 = 30_000;
 const HISTORY_TURNS_MAX: usize = 10;
@@ -153,7 +153,7 @@ fn ask_docs(s: &Direct) -> Ask {
     if !s.docs {
         return Ask::nothing();
     }
-    let call = graph::tool(DOCS, json!({ "query": prompt::clipped(&s.asked(), 300), "size": DOCS_SIZE }));
+    let call = graph::tool(DOCUMENTS, json!({ "query": prompt::clipped(&s.asked(), 300), "size": DOCS_SIZE }));
     Ask::one(Request::from(call).label("searching the documents").attempts(2).deadline_ms(DOCS_MS_MAX))
 }
 
@@ -231,7 +231,7 @@ mod tests {
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn direct(input: Value, docs: ScriptedReply, answer: ScriptedReply) -> Driven {
         drive(&flow().unwrap(), input, |effect, _| match effect.name() {
-            DOCS => docs.clone(),
+            DOCUMENTS => docs.clone(),
             ANSWER => answer.clone(),
             other => panic!("{other} is not asked"),
         })
@@ -259,7 +259,7 @@ mod tests {
         let input = json!({ "question": "What happens after a crash?", "docs": true });
         let raw = "After a crash the log is replayed from the last checkpoint. It takes 7 hours [1][4].";
         let driven = direct(input.clone(), Ok(passages(&[FACT])), Ok(json!(raw)));
-        assert_eq!(driven.tools(), [(DOCS, &json!({ "query": "What happens after a crash?", "size": 8 }))]);
+        assert_eq!(driven.tools(), [(DOCUMENTS, &json!({ "query": "What happens after a crash?", "size": 8 }))]);
         let call = driven.models(ANSWER)[0];
         assert!(call.messages.iter().any(|message| message.role == "evidence" && message.content.contains(FACT)));
         assert!(driven.answer().contains("last checkpoint [1]. It takes 7 hours [1]. *(not supported by the sources)*"), "{}", driven.answer());
@@ -275,7 +275,7 @@ mod tests {
         let raw = "Recovery starts where the state was saved most recently [1].";
         let run = |has_verifier: bool, reply: &dyn Fn(usize) -> ScriptedReply| {
             drive(&flow().unwrap(), input(has_verifier), |effect, _| match (effect.name(), effect) {
-                (DOCS, _) => Ok(passages(&[FACT])),
+                (DOCUMENTS, _) => Ok(passages(&[FACT])),
                 (ANSWER, _) => Ok(json!(raw)),
                 (JUDGE, graph::Effect::CallTool(call)) => {
                     let request: JudgeRequest = serde_json::from_value(call.arguments.clone()).unwrap();

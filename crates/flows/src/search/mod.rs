@@ -382,6 +382,8 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
         });
         notes.push(("plan_fallback", json!({ "why": unusable, "instead": instead })));
     }
+    let own_words = plan::own_words(&s.asked(), &tasks, &s.tools).filter(|_| s.model.is_small && !is_again);
+    tasks.extend(own_words);
     s.thinking_steps.extend(tasks);
     let noted = json!({ "reasoning": s.plan_reasoning, "iteration": s.iteration, "hash": plan::hash(s.current()), "tasks": listed(s.current()) });
     notes.insert(0, ("plan", noted));

@@ -29,7 +29,7 @@ const LOOK_UPS_MIN: usize = 2;
 /// another queries them), then the next of the list.
 const RANKED_MIN: usize = 4;
 /// The tool that searches the user's documents.
-const DOCUMENTS: &str = "docs.search";
+pub(crate) const DOCUMENTS: &str = "docs.search";
 /// The built-in search of the web.
 const WEB: &str = "search.search";
 /// Built-in tools for the most common tasks.

@@ -36,6 +36,7 @@ mod inline;
 mod reference;
 
 pub use fit::Aim;
+pub(crate) use fit::DOCUMENTS;
 pub use reference::{Reference, references};
 
 /// The tool that lists the others.

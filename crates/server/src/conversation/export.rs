@@ -1,5 +1,6 @@
 //! A conversation as one document: questions as headings, answers below them, and one list of sources.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use engine::result_of;
@@ -62,9 +63,9 @@ async fn questions(store: &dyn Store, thread: &ThreadRow, runs: &[RunId], room: 
         && let Some(step) = steps.next(store, &thread.thread, usize::MAX).await?
     {
         for message in step.into_iter().filter(|message| message.role == "user" && wanted.contains(&message.run)) {
-            if !asked.contains_key(&message.run) {
+            if let Entry::Vacant(first) = asked.entry(message.run) {
                 room.take(message.content.len())?;
-                asked.insert(message.run, message.content);
+                first.insert(message.content);
             }
         }
     }

@@ -234,7 +234,7 @@ async fn begin_if_due(graph: &LangGraph, mut kept: Kept<CronRecord>) -> Result<(
     let run = RunId::from(digest_of(&["cron", &kept.key, &due_ms.to_string()], 16));
     let is_new = graph.store().run(&run).await.map_err(crate::problem::Problem::from)?.is_none();
     if is_new {
-        begin(graph, &kept, run).await;
+        Box::pin(begin(graph, &kept, run)).await;
     }
     kept.value.next_ms = schedule_of(&kept.value.schedule)?.after(now);
     Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?)

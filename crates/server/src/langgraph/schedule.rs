@@ -89,7 +89,7 @@ async fn look_at(graph: &LangGraph, kept: &Kept<Queued>, seen: &mut BTreeSet<(Us
         return Ok(kept.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64);
     }
     match is_first {
-        true => begin(graph, kept).await.map(|has_begun| !has_begun),
+        true => Box::pin(begin(graph, kept)).await.map(|has_begun| !has_begun),
         false => Ok(true),
     }
 }

@@ -453,7 +453,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
             let begun = graph.begin(Wanted { caller: &nobody, thread: None, wish, run: None, is_watched: false }).await?;
             graph.outcome(&nobody.who, &begun.thread.id, &begun.run, true).await
         };
-        let answered = tokio::time::timeout(Duration::from_secs(10), call).await;
+        let answered = Box::pin(tokio::time::timeout(Duration::from_secs(10), call)).await;
         match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
             Ok(_) => good += 1,
             Err(why) => {
