@@ -27,7 +27,7 @@ await state("plan-and-answer", DESKTOP, async (page) => {
   await page.locator(".work-toggle").click();
   await page.locator(".node-done").nth(4).waitFor();
 });
-await state("source-dark", { ...DESKTOP, colorScheme: "dark" }, async (page) => {
+await state("source-dark", { ...DESKTOP, deviceScaleFactor: 0.7, colorScheme: "dark" }, async (page) => {
   await answered(page, "How heavy is a relay baton, where do relays come from, and did the Greeks invent it?");
   await page.locator(".cite").first().click();
   await page.locator(".span-mark").waitFor();

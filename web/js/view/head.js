@@ -34,7 +34,7 @@ export function Head({ thread, row, turns, after, path, show, find }) {
   const item = (icon, text, act) => html`<li><button type="button" onClick=${act}><${Icon} name=${icon} size="15" />${text}</button></li>`;
   return html`
     <header class="head">
-      <h1 class="head-title" dir="auto">${isPinned && html`<${Icon} name="pin" size="14" /><span class="hidden">${t("Pinned:")} </span>`}${title}</h1>
+      <h1 class="head-title" dir="auto">${isPinned && html`<${Icon} name="pin" size="14" /><span class="hidden">${t("Pinned:")} </span>`}<span class="head-text">${title}</span></h1>
       ${(row?.tags ?? []).map((tag) => html`<button type="button" class="tag" aria-label=${t("Conversations tagged {tag}", { tag })} onClick=${() => search(`#${tag}`)}>#${tag}</button>`)}
       <span class="spring"></span>
       <${Lineage} turns=${turns} after=${after} path=${path} show=${show} />

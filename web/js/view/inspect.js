@@ -47,7 +47,7 @@ function Prompts({ run }) {
   return html`<p class="quiet">${count(calls.length, "call")}</p>
     <ol class="prompts">${calls.map((task) => html`<li key=${task.key}><details><summary>${task.step}.${task.index} ${words(task.label || task.name)} · ${costOf(task)}</summary>
       <${Prompt} call=${task.effect.call_model} />
-      ${task.value !== undefined && html`<section class="part"><h4>${t("Reply")}</h4><pre tabindex="0" dir="auto">${shown(task.value)}</pre></section>`}
+      ${task.value !== undefined && html`<section class="part"><h3>${t("Reply")}</h3><pre tabindex="0" dir="auto">${shown(task.value)}</pre></section>`}
       ${task.failure && html`<p class="wrong">${task.failure.message}</p>`}
     </details></li>`)}</ol>`;
 }
