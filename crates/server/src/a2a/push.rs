@@ -252,7 +252,7 @@ mod tests {
         let name = |user: &str, key: usize| (UserId::from(user), key.to_string());
         let sent = (0..1_000).filter(|key| may_send(&mut under_way, &name("mallory", *key))).count();
         assert_eq!(sent, OF_USER_MAX);
-        assert!(OF_USER_MAX < outbound::AT_ONCE_MAX);
+        const { assert!(OF_USER_MAX < outbound::AT_ONCE_MAX) };
         assert!(may_send(&mut under_way, &name("ada", 1)) && !may_send(&mut under_way, &name("ada", 1)), "each is sent once");
     }
 }
