@@ -33,16 +33,7 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario { title: "A run that is stopped by somebody else", flow: "search", question: "slow tides", asks: false, is_cancelled: true },
 ];
 
-const PROTOCOLS: [&str; 8] = [
-    "Baton's API",
-    "LangServe, `stream_events`",
-    "LangGraph, `values`, `updates`, `messages-tuple`",
-    "OpenAI, chat completions",
-    "OpenAI, responses",
-    "MCP",
-    "A2A",
-    "AG-UI",
-];
+const PROTOCOLS: [&str; 7] = ["Baton's API", "LangServe, `stream_events`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "A2A", "AG-UI"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
@@ -115,16 +106,6 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             let body = streamed(served, &format!("/{flow}/stream_events"), &json!({ "input": input })).await;
             let kind = |(event, data): (String, Value)| if event == "data" { data["event"].as_str().unwrap_or_default().to_owned() } else { event };
             body.into_iter().map(kind).collect()
-        }
-        "LangGraph, `values`, `updates`, `messages-tuple`" => {
-            let input = if asks { json!({ "question": question, "approve": true }) } else { json!({ "messages": messages }) };
-            let body = json!({ "assistant_id": flow, "input": input, "stream_mode": ["values", "updates", "messages-tuple"] });
-            let kind = |(event, data): (String, Value)| match data.get("__interrupt__") {
-                Some(_) => format!("{event}: __interrupt__"),
-                None if event == "error" => format!("error: {}", data["error"].as_str().unwrap_or_default()),
-                None => event,
-            };
-            streamed(served, "/runs/stream", &body).await.into_iter().map(kind).collect()
         }
         "OpenAI, chat completions" => {
             let body = json!({ "model": flow, "messages": messages, "stream": true, "baton": options });
