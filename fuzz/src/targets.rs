@@ -76,8 +76,8 @@ fn wire_api(bytes: &[u8]) {
 fn wire_langserve(bytes: &[u8]) {
     json::<wire::langserve::Invoke>(bytes);
     json::<wire::langserve::Batch>(bytes);
-    json::<wire::langserve::Invoked>(bytes);
-    json::<wire::langserve::Happening>(bytes);
+    json::<wire::langserve::InvokeResponse>(bytes);
+    json::<wire::langserve::StreamEventItem>(bytes);
     json::<wire::langserve::Patch>(bytes);
     json::<wire::langserve::Refusal>(bytes);
     json::<wire::langserve::Contract>(bytes);

@@ -24,7 +24,7 @@ fn request(name: &'static str, method: &'static str, path: impl Into<String>, bo
 }
 
 /// Everything that is sent with a token. `other` names somebody else's things: a thread, a run, a user.
-pub(crate) fn all(other: &Other) -> Vec<Request> {
+pub(crate) fn all(other: &OtherUser) -> Vec<Request> {
     let mut all = large();
     all.extend(nested());
     all.extend(rendered());
@@ -34,7 +34,7 @@ pub(crate) fn all(other: &Other) -> Vec<Request> {
 
 /// Somebody else's things.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Other {
+pub(crate) struct OtherUser {
     pub(crate) user: String,
     pub(crate) thread: String,
     pub(crate) run: String,
@@ -104,8 +104,8 @@ fn rendered() -> Vec<Request> {
 }
 
 /// Names of what is somebody else's, where one's own is meant.
-fn of_others(other: &Other) -> Vec<Request> {
-    let Other { user, thread, run } = other;
+fn of_others(other: &OtherUser) -> Vec<Request> {
+    let OtherUser { user, thread, run } = other;
     let forged = json!({ "at_step": 0, "replies": [{ "task": "0.0", "value": { "spans": [{ "text": "x", "address": format!("{user}/secret.md"), "source": "docs.search" }] } }] });
     vec![
         request("another's run", "GET", format!("/api/runs/{run}"), Body::None),

@@ -74,7 +74,7 @@ const REST_S_MAX: u64 = 600;
 
 /// What is outside: it outlives every worker.
 #[derive(Default)]
-struct Outside {
+struct ExternalState {
     mails: Mutex<HashMap<Key, (RunId, u32)>>,
     calls: AtomicU64,
     /// When the worker that drove a run was killed, and which run goes on since.
@@ -88,7 +88,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Outside {
+impl ExternalState {
     fn seen(&self, run: &RunId, worker: usize) {
         lock(&self.at).insert(run.clone(), worker);
         if let Some(killed) = lock(&self.orphaned).remove(run) {
@@ -112,7 +112,7 @@ impl Outside {
 struct Handler {
     worker: usize,
     gate: Arc<Gate>,
-    outside: Arc<Outside>,
+    outside: Arc<ExternalState>,
     seed: u64,
 }
 
@@ -155,23 +155,23 @@ impl EffectHandler for Handler {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Left {
+struct StepsLeft {
     left: u64,
 }
 
 /// Some calls of a model, then a mail.
 fn flow() -> Result<Graph, GraphError> {
-    let think = |s: &mut Left, _: &Replies<'_>| {
+    let think = |s: &mut StepsLeft, _: &Replies<'_>| {
         s.left -= 1;
         if s.left == 0 { Go::to("send") } else { Go::to("think") }
     };
-    let sent = |_: &mut Left, replies: &Replies<'_>| match replies.iter().all(|reply| reply.result.is_ok()) {
+    let sent = |_: &mut StepsLeft, replies: &Replies<'_>| match replies.iter().all(|reply| reply.result.is_ok()) {
         true => Go::end(),
         false => Go::fail("the mail was not sent"),
     };
-    Graph::of::<Left>("work")
-        .node("think", (|_: &Left| Ask::one(graph::tool("model", Value::Null)), think), &["think", "send"])
-        .node("send", (|_: &Left| Ask::one(graph::tool("mail", Value::Null)), sent), &[END])
+    Graph::of::<StepsLeft>("work")
+        .node("think", (|_: &StepsLeft| Ask::one(graph::tool("model", Value::Null)), think), &["think", "send"])
+        .node("send", (|_: &StepsLeft| Ask::one(graph::tool("mail", Value::Null)), sent), &[END])
         .build()
 }
 
@@ -185,7 +185,7 @@ struct Fleet {
     plan: Plan,
     store: Arc<MemoryStore>,
     ledger: Arc<Ledger>,
-    outside: Arc<Outside>,
+    outside: Arc<ExternalState>,
     graph: Graph,
     began: Instant,
     lives: u64,
@@ -224,7 +224,7 @@ pub fn simulate(plan: Plan) -> Result<Report, String> {
 }
 
 /// What happens to a worker next.
-enum Fate {
+enum WorkerEvent {
     Kill,
     Start,
     CutOff,
@@ -237,13 +237,13 @@ async fn drive(plan: Plan) -> Result<Report, String> {
     let mut fleet = Fleet { plan, store: Arc::new(MemoryStore::new()), ledger: Arc::default(), outside: Arc::default(), graph, began, lives: 0 };
     let mut dice = Dice::new(&[plan.seed, 0xf1ee7]);
     let mut workers: Vec<Option<Worker>> = Vec::new();
-    let mut fates: Vec<(Duration, usize, Fate)> = Vec::new();
+    let mut fates: Vec<(Duration, usize, WorkerEvent)> = Vec::new();
     // Between half of the mean and half as much again.
     let mut after = |mean_s: u64, now: Duration| now + Duration::from_millis(mean_s * 500 + dice.below(mean_s * 1_000 + 1));
     for worker in 0..plan.workers {
         workers.push(Some(fleet.start(worker).await?));
-        fates.push((after(plan.kill_every_s, Duration::ZERO), worker, Fate::Kill));
-        fates.push((after(plan.cut_every_s, Duration::ZERO), worker, Fate::CutOff));
+        fates.push((after(plan.kill_every_s, Duration::ZERO), worker, WorkerEvent::Kill));
+        fates.push((after(plan.cut_every_s, Duration::ZERO), worker, WorkerEvent::CutOff));
     }
     let mut report = Report::default();
     let mut started: Vec<RunId> = Vec::new();
@@ -257,7 +257,7 @@ async fn drive(plan: Plan) -> Result<Report, String> {
         for at in due {
             let worker = fates[at].1;
             let (when, fate) = match fates[at].2 {
-                Fate::Kill => {
+                WorkerEvent::Kill => {
                     // Nobody is killed any more once nothing arrives: the fleet shall come to rest.
                     if now < arrives
                         && let Some(life) = workers[worker].take()
@@ -265,28 +265,28 @@ async fn drive(plan: Plan) -> Result<Report, String> {
                         life.gate.kill();
                         fleet.outside.killed(worker);
                         report.kills += 1;
-                        (now + Duration::from_secs(plan.away_s), Fate::Start)
+                        (now + Duration::from_secs(plan.away_s), WorkerEvent::Start)
                     } else {
-                        (after(plan.kill_every_s, now), Fate::Kill)
+                        (after(plan.kill_every_s, now), WorkerEvent::Kill)
                     }
                 }
-                Fate::Start => {
+                WorkerEvent::Start => {
                     workers[worker] = Some(fleet.start(worker).await?);
-                    (after(plan.kill_every_s, now), Fate::Kill)
+                    (after(plan.kill_every_s, now), WorkerEvent::Kill)
                 }
-                Fate::CutOff => match workers[worker].as_ref().filter(|_| now < arrives) {
+                WorkerEvent::CutOff => match workers[worker].as_ref().filter(|_| now < arrives) {
                     Some(life) => {
                         life.gate.cut_off(true);
                         report.cuts += 1;
-                        (now + Duration::from_secs(plan.cut_s), Fate::Connect)
+                        (now + Duration::from_secs(plan.cut_s), WorkerEvent::Connect)
                     }
-                    None => (after(plan.cut_every_s, now), Fate::CutOff),
+                    None => (after(plan.cut_every_s, now), WorkerEvent::CutOff),
                 },
-                Fate::Connect => {
+                WorkerEvent::Connect => {
                     if let Some(life) = &workers[worker] {
                         life.gate.cut_off(false);
                     }
-                    (after(plan.cut_every_s, now), Fate::CutOff)
+                    (after(plan.cut_every_s, now), WorkerEvent::CutOff)
                 }
             };
             fates[at] = (when, worker, fate);

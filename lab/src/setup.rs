@@ -78,7 +78,7 @@ impl Setup {
             });
         }
         let hub = hub.build();
-        hub.meet_locals().await;
+        hub.list_local_tools().await;
         for tool in OFF {
             hub.enable(tool, false).await.expect("it is there");
         }

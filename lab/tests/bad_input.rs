@@ -109,10 +109,10 @@ async fn ten_thousand_steps_take_little_room_and_open_fast() {
     let bytes = place.bytes();
     assert!(bytes <= 3 * reply_bytes, "{bytes} bytes for {reply_bytes} bytes of replies");
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let engine = place.engine(long(STEPS), &script);
     assert_eq!(engine.waiting(&run).await.unwrap(), waiting);
-    println!("{STEPS} steps: {bytes} bytes for {reply_bytes} bytes of replies; opened in {:?}", begun.elapsed());
+    println!("{STEPS} steps: {bytes} bytes for {reply_bytes} bytes of replies; opened in {:?}", started.elapsed());
     engine.answer(&run, waiting[0].task, 1, json!("enough")).await.unwrap();
     let RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it was answered") };
     assert_eq!(closing.outcome.output().unwrap()["seen"], json!(u64::from(STEPS) * 200 + 6));
@@ -175,16 +175,19 @@ fn asking() -> Graph {
 fn one_after_another(name: &str, times: usize, effect: graph::Effect) -> Graph {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(default)]
-    struct Told(Vec<Value>);
-    let fold = move |told: &mut Told, replies: &Replies<'_>| {
+    struct SeenReplies(Vec<Value>);
+    let fold = move |told: &mut SeenReplies, replies: &Replies<'_>| {
         told.0.extend(replies.iter().map(|reply| match &reply.result {
             Ok(value) => value.clone(),
             Err(failure) => json!({ "failed": failure.to_string() }),
         }));
         if told.0.len() < times { Go::to("ask") } else { Go::end() }
     };
-    let graph =
-        Graph::of::<Told>(name).input(|_: Value| Told::default()).node("ask", (move |_: &Told| Ask::one(effect.clone()), fold), &["ask", END]);
+    let graph = Graph::of::<SeenReplies>(name).input(|_: Value| SeenReplies::default()).node(
+        "ask",
+        (move |_: &SeenReplies| Ask::one(effect.clone()), fold),
+        &["ask", END],
+    );
     graph.build().unwrap()
 }
 

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use baton_lab::kill::errand::{FileHandler, flows, messages, nature_of, order};
-use baton_lab::kill::hunt::{Hunt, Known, block_on, open_store, runtime, setting};
+use baton_lab::kill::hunt::{Hunt, KnownState, block_on, open_store, runtime, setting};
 use baton_lab::kill::traces::{Trace, Traces, read_log, read_outside};
 use baton_lab::kill::{run_of, thread_of};
 use effects::Repeatability;
@@ -34,7 +34,7 @@ fn x3_two_hundred_kills_lose_nothing_and_repeat_nothing() {
     verify(&hunt.run(), folder.path());
 }
 
-fn verify(known: &Known, folder: &Path) {
+fn verify(known: &KnownState, folder: &Path) {
     let log = read_log(folder);
     let (mut begun, mut again, mut done) = (HashMap::<(Key, u32), u32>::new(), 0, 0);
     let mut names = HashMap::new();

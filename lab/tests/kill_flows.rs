@@ -21,8 +21,8 @@ use axum::Router;
 use axum::extract::Json;
 use axum::http::HeaderMap;
 use axum::routing::post;
-use baton_lab::kill::hunt::{Hunt, Known, block_on, open_store, setting};
-use baton_lab::kill::real::{Sent, due, flow_of, mailbox_of, outside};
+use baton_lab::kill::hunt::{Hunt, KnownState, block_on, open_store, setting};
+use baton_lab::kill::real::{VictimArguments, due, flow_of, mailbox_of, outside};
 use baton_lab::kill::traces::{Trace, read_log};
 use baton_lab::kill::{run_of, thread_of};
 use baton_lab::provider::dialect::{Dialect, ScriptedAnswer};
@@ -43,13 +43,14 @@ fn x3_kills_of_real_flows_lose_nothing_send_nothing_twice_and_pay_for_no_answer_
     println!("BATON_KILL_SEED={seed} BATON_KILLS={kills}");
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_owned();
-    let counted = Counted::default();
+    let counted = CountingServer::default();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (model, encyclopedia, mailbox) =
         runtime.block_on(async { (counted.serve().await, web::serve(web::ARTICLE).await, Mailbox::serve(&mailbox_of(&place)).await) });
     let spawn = |life: u64, numbers: Range<u64>| {
         let (first, target) = (numbers.start, numbers.end);
-        let sent = Sent { folder: place.clone(), life, first, target, model: model.clone(), web: encyclopedia.clone(), smtp_port: mailbox.port };
+        let sent =
+            VictimArguments { folder: place.clone(), life, first, target, model: model.clone(), web: encyclopedia.clone(), smtp_port: mailbox.port };
         let mut victim = Command::new(env!("CARGO_BIN_EXE_flow_victim"));
         victim.arg(serde_json::to_string(&sent).unwrap()).stdin(Stdio::null()).spawn().unwrap()
     };
@@ -64,18 +65,18 @@ fn x3_kills_of_real_flows_lose_nothing_send_nothing_twice_and_pay_for_no_answer_
 
 /// The model server: it records each request with its life.
 #[derive(Clone, Default)]
-struct Counted {
-    asked: Arc<Mutex<Vec<Asked>>>,
+struct CountingServer {
+    asked: Arc<Mutex<Vec<RecordedRequest>>>,
 }
 
-struct Asked {
+struct RecordedRequest {
     life: u64,
     key: Key,
     /// The reply was sent; only the journal knows whether it arrived.
     is_answered: bool,
 }
 
-impl Counted {
+impl CountingServer {
     async fn serve(&self) -> String {
         let asked = self.asked.clone();
         let answer = move |headers: HeaderMap, Json(body): Json<Value>| {
@@ -86,7 +87,7 @@ impl Counted {
                 let key: Key = header("idempotency-key").parse().expect("every call has its key");
                 let at = {
                     let mut asked = asked.lock().unwrap();
-                    asked.push(Asked { life, key, is_answered: false });
+                    asked.push(RecordedRequest { life, key, is_answered: false });
                     asked.len() - 1
                 };
                 tokio::time::sleep(Duration::from_millis(hash(key.to_string().as_bytes()) % 8)).await;
@@ -103,8 +104,8 @@ impl Counted {
     }
 }
 
-fn verify_calls(known: &Known, asked: &[Asked]) -> String {
-    let mut lives: HashMap<Key, Vec<&Asked>> = HashMap::new();
+fn verify_calls(known: &KnownState, asked: &[RecordedRequest]) -> String {
+    let mut lives: HashMap<Key, Vec<&RecordedRequest>> = HashMap::new();
     for one in asked {
         let earlier = lives.entry(one.key).or_default();
         assert!(earlier.iter().all(|other| other.life != one.life), "life {} asked {} twice", one.life, one.key);
@@ -126,7 +127,7 @@ fn verify_calls(known: &Known, asked: &[Asked]) -> String {
     )
 }
 
-fn verify_outside(known: &Known, folder: &Path) -> String {
+fn verify_outside(known: &KnownState, folder: &Path) -> String {
     for number in 0..known.target() {
         assert_eq!(outside(folder, number), due(number), "run {number}, {}", flow_of(number));
     }
@@ -144,7 +145,7 @@ fn verify_outside(known: &Known, folder: &Path) -> String {
     format!("{mails} mails and {lines} lines, each once; {done} vouched for, {again} done again at a person's word")
 }
 
-fn verify_runs(known: &Known, folder: &Path) {
+fn verify_runs(known: &KnownState, folder: &Path) {
     let store = open_store(folder);
     let graphs = flows::all().unwrap().into_iter().map(|graph| (graph.name().to_owned(), graph)).collect();
     block_on(async {

@@ -65,8 +65,8 @@ struct Outcome {
 /// Calls like the engine; an expired deadline drops the call and returns `None`.
 async fn ask(models: &Models, call: &ModelCall, is_streamed: bool, deadline: Duration) -> Option<Outcome> {
     let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let progress = if is_streamed { Progress::to(move |text| heard.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
+    let received = told.clone();
+    let progress = if is_streamed { Progress::to(move |text| received.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
     let key = Key::of(&"thread".into(), &"run".into(), TaskId { step: 1, index: 0 });
     let reply = tokio::time::timeout(deadline, models.answer(call, &key, &progress)).await.ok()?;
     let told = told.lock().expect("lock").clone();

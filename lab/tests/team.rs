@@ -86,9 +86,9 @@ fn p8_one_mail_and_one_research_however_processes_die() {
     let quiet = [0, kills + 1];
     let mut story_ms = 1;
     for errand in quiet {
-        let begun = Instant::now();
+        let started = Instant::now();
         within(team.ask(errand), STORY_MAX).expect("it ends");
-        story_ms = u64::try_from(begun.elapsed().as_millis()).unwrap().max(1);
+        story_ms = u64::try_from(started.elapsed().as_millis()).unwrap().max(1);
         check(&team, errand);
     }
     let (mut vouched, mut again) = (0, 0);
@@ -122,9 +122,9 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         let tally = killed.entry(name).or_default();
         *tally = (tally.0 + 1, tally.1 + u64::from(is_at_work));
         within(asking, STORY_MAX).unwrap_or_else(|| panic!("errand {errand} does not end"));
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
-            assert!(begun.elapsed() < STORY_MAX, "errand {errand} comes to no end: {:?}", team.run(errand));
+            assert!(started.elapsed() < STORY_MAX, "errand {errand} comes to no end: {:?}", team.run(errand));
             let run = match team.run(errand) {
                 // It was killed before the run was in the database: nothing was promised, and the user asks again.
                 None => {

@@ -4,15 +4,16 @@ use std::future::ready;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::BoxStream;
-use graph::{Failure, FailureKind, Job};
+use graph::{Failure, FailureKind, Job, Reply};
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 
-use crate::langserve::{Broken, DEPTH, KEY, Service, reached, read, sorted};
+use crate::langserve::{BodyError, DEPTH, KEY, Service, reached, read, sorted};
 use crate::traceparent;
 
 const REPLY_BYTES_MAX: usize = 6 << 20;
@@ -31,6 +32,16 @@ pub(crate) fn headers(service: &Service, job: &Job) -> HeaderMap {
     }
     headers.insert(HeaderName::from_static(DEPTH), HeaderValue::from(job.depth + 1));
     headers
+}
+
+/// The reply to a call that has the deadline of its job. A call that is not answered in time can be repeated: the next attempt finds the same task or run.
+pub(crate) async fn reply_in_time(name: &str, service: &Service, job: &Job, call: impl Future<Output = Result<Value, Failure>>) -> Reply {
+    let within = Duration::from_millis(job.deadline_ms.max(1));
+    match tokio::time::timeout(within, call).await {
+        Ok(Ok(value)) => Reply::ok(value).about(json!({ "agent": name, "service": service.address() })),
+        Ok(Err(failure)) => Reply::failed(failure),
+        Err(_) => Reply::failed(Failure::new(FailureKind::Network, format!("{name} did not answer in time")).retry()),
+    }
 }
 
 /// A UUID that follows from a text of hexadecimal digits, the same in whatever process.
@@ -84,13 +95,13 @@ impl Exchange<'_> {
     /// The body as JSON; an empty one is `null`.
     pub(crate) async fn body(&self, response: reqwest::Response) -> Result<Value, Failure> {
         let body = read(response, REPLY_BYTES_MAX).await.map_err(|(broken, why)| match broken {
-            Broken::Cut => Failure::new(FailureKind::Network, format!("{}: {why}", self.name)).retry(),
-            Broken::TooLarge => Failure::new(FailureKind::Invalid, format!("{}: {why}", self.name)),
+            BodyError::Cut => Failure::new(FailureKind::Network, format!("{}: {why}", self.name)).retry(),
+            BodyError::TooLarge => Failure::new(FailureKind::Invalid, format!("{}: {why}", self.name)),
         })?;
         if body.trim_ascii().is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&body).map_err(|error| self.nonsense(&format!("answered with something that is no JSON ({error})")))
+        serde_json::from_slice(&body).map_err(|error| self.invalid_reply(&format!("answered with something that is no JSON ({error})")))
     }
 
     /// The events of a stream until it ends, breaks off or becomes too long. Bytes are counted as they arrive: a line without an end must not fill the memory.
@@ -120,7 +131,7 @@ impl Exchange<'_> {
         self.body(response).await
     }
 
-    pub(crate) fn nonsense(&self, why: &str) -> Failure {
+    pub(crate) fn invalid_reply(&self, why: &str) -> Failure {
         Failure::new(FailureKind::Invalid, format!("{} {why}", self.name)).retry()
     }
 

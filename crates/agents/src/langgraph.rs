@@ -74,13 +74,7 @@ impl Graph {
     }
 
     pub(crate) async fn call(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Reply {
-        let within = Duration::from_millis(job.deadline_ms.max(1));
-        match tokio::time::timeout(within, self.run(name, input, job, progress)).await {
-            Ok(Ok(value)) => Reply::ok(value).about(json!({ "agent": name, "service": self.address() })),
-            Ok(Err(failure)) => Reply::failed(failure),
-            // The next attempt joins the same run.
-            Err(_) => Reply::failed(Failure::new(FailureKind::Network, format!("{name} did not answer in time")).retry()),
-        }
+        exchange::reply_in_time(name, &self.http, job, self.run(name, input, job, progress)).await
     }
 
     async fn run(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Result<Value, Failure> {
@@ -190,7 +184,7 @@ impl Remote<'_> {
         }
         let started = self.post(&format!("/threads/{}/runs", self.thread), &body).await;
         match started {
-            Ok(run) => run["run_id"].as_str().map(str::to_owned).ok_or_else(|| self.line.nonsense("started a run without an id")),
+            Ok(run) => run["run_id"].as_str().map(str::to_owned).ok_or_else(|| self.line.invalid_reply("started a run without an id")),
             Err(failure) => match self.find(key).await {
                 Ok(Some(run)) => Ok(run),
                 _ => Err(failure),
@@ -222,7 +216,7 @@ impl Remote<'_> {
                 Err(failure) => return Err(failure),
             };
             let state: Run =
-                serde_json::from_value(state).map_err(|why| self.line.nonsense(&format!("describes its run in a form of its own ({why})")))?;
+                serde_json::from_value(state).map_err(|why| self.line.invalid_reply(&format!("describes its run in a form of its own ({why})")))?;
             match state.status {
                 RunStatus::Pending | RunStatus::Running => tokio::time::sleep(PAUSE).await,
                 RunStatus::Success => return Ok(None),
@@ -239,7 +233,7 @@ impl Remote<'_> {
         }
     }
 
-    /// Hears events until the stream ends, however it does; what became of the run is asked afterwards.
+    /// Reads events until the stream ends in any way; the state of the run is read afterwards.
     async fn listen(&self, run: &str, last: &mut String, error: &mut Option<String>, progress: &Progress) {
         let Ok(client) = self.line.client() else { return };
         let url = self.url(&format!("/threads/{}/runs/{run}/stream?stream_mode=values&stream_mode=messages-tuple", self.thread));
@@ -255,7 +249,7 @@ impl Remote<'_> {
             match event.event.as_deref().unwrap_or_default() {
                 "end" => return,
                 "error" => *error = Some(error_words(&data)),
-                "messages" if progress.is_heard() => {
+                "messages" if progress.has_listener() => {
                     if let Some(text) = piece(&data) {
                         progress.tell(&text);
                     }

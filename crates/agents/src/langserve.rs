@@ -1,6 +1,6 @@
 //! One LangServe service, called: `POST {service}/graph/invoke` with a state, and the state that comes back.
 //!
-//! | heard | then |
+//! | reply | result |
 //! |---|---|
 //! | no line, broken off, late, 408, 425, 429, 5xx, no JSON | again, after `Retry-After` if there is one; under the same key |
 //! | 404, 405, 410, 413, an answer too large | nobody: the service is not what it should be |
@@ -201,8 +201,8 @@ impl Service {
         }
         let body = match read(response, REPLY_BYTES_MAX).await {
             Ok(body) => body,
-            Err((Broken::Cut, why)) => return Reply::failed(Failure::new(FailureKind::Network, format!("{name}: {why}")).retry()),
-            Err((Broken::TooLarge, why)) => return Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}"))),
+            Err((BodyError::Cut, why)) => return Reply::failed(Failure::new(FailureKind::Network, format!("{name}: {why}")).retry()),
+            Err((BodyError::TooLarge, why)) => return Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}"))),
         };
         match read_reply(&body) {
             Ok(output) => Reply::ok(output).about(json!({ "agent": name, "service": self.base })),
@@ -219,7 +219,7 @@ impl Service {
             Some((at, schema)) if at.elapsed() < SCHEMA_AGE_MAX => schema,
             _ => {
                 let got = tokio::time::timeout(SCHEMA_TIME_MAX, self.get(&self.at("input_schema"))).await;
-                // Whoever cannot be asked now will be called all the same, and then it shows.
+                // An agent that does not describe itself now is still called; the call reports the error.
                 let Ok(Ok(got)) = got else { return Ok(()) };
                 let schema: Option<Value> = got.and_then(|body| serde_json::from_slice(&body).ok());
                 *self.schema.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((Instant::now(), schema.clone()));
@@ -300,21 +300,21 @@ pub(crate) fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -
     }
 }
 
-pub(crate) enum Broken {
+pub(crate) enum BodyError {
     Cut,
     TooLarge,
 }
 
-pub(crate) async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, (Broken, String)> {
+pub(crate) async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, (BodyError, String)> {
     let mut body = Vec::new();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) if body.len() + chunk.len() > bytes_max => {
-                return Err((Broken::TooLarge, format!("its answer has more than {bytes_max} bytes")));
+                return Err((BodyError::TooLarge, format!("its answer has more than {bytes_max} bytes")));
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
-            Err(error) => return Err((Broken::Cut, format!("its answer broke off: {}", root(&error)))),
+            Err(error) => return Err((BodyError::Cut, format!("its answer broke off: {}", root(&error)))),
         }
     }
 }

@@ -49,7 +49,7 @@ pub const GRAPH_PREFIX: &str = "langgraph/";
 /// What names of agents that speak A2A begin with.
 pub const A2A_PREFIX: &str = "a2a/";
 
-/// What an agent speaks.
+/// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
@@ -72,7 +72,7 @@ pub struct Agent {
     pub path: Option<String>,
     /// What it can do; by default what it says itself, or what it is called.
     pub capabilities: Vec<String>,
-    /// A line for whoever plans.
+    /// A line for the planner.
     pub about: String,
     /// The variable of the environment that holds its bearer token.
     pub token_env: Option<String>,
@@ -102,9 +102,9 @@ impl TeamAgent {
 
 /// The room of the world that agents are in. Cheap to clone.
 #[derive(Clone)]
-pub struct Agents(Arc<Vec<Known>>);
+pub struct Agents(Arc<Vec<KnownAgent>>);
 
-struct Known {
+struct KnownAgent {
     name: String,
     agent: Agent,
     service: Remote,
@@ -206,7 +206,7 @@ impl Agents {
                 None => None,
             };
             let service = Remote::of(&agent, token).map_err(|why| format!("the agent {name}: {why}"))?;
-            known.push(Known { name, agent, service, role, is_discovered });
+            known.push(KnownAgent { name, agent, service, role, is_discovered });
         }
         // What the user named goes before what was found.
         known.sort_by_key(|known| known.is_discovered);
@@ -217,14 +217,14 @@ impl Agents {
         self.0.iter().map(|known| known.name.as_str()).collect()
     }
 
-    fn find(&self, called: &str) -> Option<&Known> {
+    fn find(&self, called: &str) -> Option<&KnownAgent> {
         let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX, A2A_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
         self.0.iter().find(|known| known.name == name)
     }
 
     /// Everybody who can be asked for something, with the address; those that are looked for are asked to prove what they are.
     pub async fn list(&self) -> Found {
-        let each = join_all(self.0.iter().map(Known::members)).await;
+        let each = join_all(self.0.iter().map(KnownAgent::members)).await;
         let agents: Vec<Value> = each.into_iter().flatten().collect();
         let text = |agent: &Value, name: &str| agent[name].as_str().unwrap_or_default().to_owned();
         let lines: Vec<String> =
@@ -247,7 +247,7 @@ fn variables(name: &str) -> Vec<String> {
     all
 }
 
-impl Known {
+impl KnownAgent {
     /// One line for each thing it can do.
     async fn members(&self) -> Vec<Value> {
         match (self.is_discovered, &self.role) {
@@ -324,7 +324,7 @@ impl Known {
 }
 
 /// Calling it twice may do harm.
-fn is_once(known: &Known, called: &str) -> bool {
+fn is_once(known: &KnownAgent, called: &str) -> bool {
     (known.agent.once && known.agent.protocol == Protocol::LangServe) || called.starts_with(ONCE_PREFIX)
 }
 

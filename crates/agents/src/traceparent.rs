@@ -20,7 +20,7 @@ pub(crate) fn carry(headers: &mut HeaderMap) {
 }
 
 /// Puts a span that has not begun yet under the caller's. What cannot be read as one is as good as none.
-pub fn go_on(span: &Span, headers: &HeaderMap) {
+pub fn continue_trace(span: &Span, headers: &HeaderMap) {
     let caller = global::get_text_map_propagator(|propagator| propagator.extract(&HeaderExtractor(headers)));
     if caller.span().span_context().is_valid() {
         // Refused only where nobody collects spans.
@@ -50,13 +50,13 @@ mod tests {
             let caller = tracing::info_span!("caller");
             caller.in_scope(|| carry(&mut headers));
             let callee = tracing::info_span!(parent: None, "callee");
-            go_on(&callee, &headers);
+            continue_trace(&callee, &headers);
             let ids = |span: &Span| span.context().span().span_context().clone();
             assert!(headers[TRACEPARENT].to_str().unwrap().contains(&ids(&caller).span_id().to_string()), "{headers:?}");
             assert_eq!(ids(&callee).trace_id(), ids(&caller).trace_id());
 
             let alone = tracing::info_span!(parent: None, "alone");
-            go_on(&alone, &HeaderMap::from_iter([(TRACEPARENT.parse().unwrap(), "nonsense".parse().unwrap())]));
+            continue_trace(&alone, &HeaderMap::from_iter([(TRACEPARENT.parse().unwrap(), "nonsense".parse().unwrap())]));
             assert_ne!(ids(&alone).trace_id(), ids(&caller).trace_id());
         });
     }

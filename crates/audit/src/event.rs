@@ -1,4 +1,4 @@
-//! What is recorded, and a line of the log.
+//! EventKind is recorded, and a line of the log.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,7 +9,7 @@ const TEXT_CHARS_MAX: usize = 300;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum What {
+pub enum EventKind {
     /// A session of the page was opened, or a token or account was seen for the first time since the server started.
     SignIn,
     SignInRefused,
@@ -49,36 +49,36 @@ pub enum What {
     LogRepaired,
 }
 
-impl What {
+impl EventKind {
     pub fn as_str(self) -> &'static str {
         match self {
-            What::SignIn => "sign_in",
-            What::SignInRefused => "sign_in_refused",
-            What::SignOut => "sign_out",
-            What::TokenAdded => "token_added",
-            What::TokenRemoved => "token_removed",
-            What::Approval => "approval",
-            What::PermissionAllowed => "permission_allowed",
-            What::PermissionRevoked => "permission_revoked",
-            What::ToolCall => "tool_call",
-            What::ToolCallEnded => "tool_call_ended",
-            What::ServersImported => "servers_imported",
-            What::ToolEnabled => "tool_enabled",
-            What::ToolDisabled => "tool_disabled",
-            What::ServerSignIn => "server_sign_in",
-            What::ServerSignOut => "server_sign_out",
-            What::KeyStored => "key_stored",
-            What::KeyRemoved => "key_removed",
-            What::ThreadDeleted => "thread_deleted",
-            What::ThreadShared => "thread_shared",
-            What::ThreadUnshared => "thread_unshared",
-            What::UserChanged => "user_changed",
-            What::UserExported => "user_exported",
-            What::UserDeleted => "user_deleted",
-            What::BackupMade => "backup_made",
-            What::BackupRestored => "backup_restored",
-            What::LogDropped => "log_dropped",
-            What::LogRepaired => "log_repaired",
+            EventKind::SignIn => "sign_in",
+            EventKind::SignInRefused => "sign_in_refused",
+            EventKind::SignOut => "sign_out",
+            EventKind::TokenAdded => "token_added",
+            EventKind::TokenRemoved => "token_removed",
+            EventKind::Approval => "approval",
+            EventKind::PermissionAllowed => "permission_allowed",
+            EventKind::PermissionRevoked => "permission_revoked",
+            EventKind::ToolCall => "tool_call",
+            EventKind::ToolCallEnded => "tool_call_ended",
+            EventKind::ServersImported => "servers_imported",
+            EventKind::ToolEnabled => "tool_enabled",
+            EventKind::ToolDisabled => "tool_disabled",
+            EventKind::ServerSignIn => "server_sign_in",
+            EventKind::ServerSignOut => "server_sign_out",
+            EventKind::KeyStored => "key_stored",
+            EventKind::KeyRemoved => "key_removed",
+            EventKind::ThreadDeleted => "thread_deleted",
+            EventKind::ThreadShared => "thread_shared",
+            EventKind::ThreadUnshared => "thread_unshared",
+            EventKind::UserChanged => "user_changed",
+            EventKind::UserExported => "user_exported",
+            EventKind::UserDeleted => "user_deleted",
+            EventKind::BackupMade => "backup_made",
+            EventKind::BackupRestored => "backup_restored",
+            EventKind::LogDropped => "log_dropped",
+            EventKind::LogRepaired => "log_repaired",
         }
     }
 }
@@ -86,7 +86,7 @@ impl What {
 /// Something to record. Texts are cut to a length and must not hold secrets or arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    pub what: What,
+    pub what: EventKind,
     pub user: String,
     pub thread: Option<String>,
     pub run: Option<String>,
@@ -99,7 +99,7 @@ pub struct Event {
 }
 
 impl Event {
-    pub fn new(what: What, user: impl Into<String>) -> Event {
+    pub fn new(what: EventKind, user: impl Into<String>) -> Event {
         Event { what, user: user.into(), thread: None, run: None, tool: None, arguments: None, from: None, detail: None }
     }
 
@@ -130,7 +130,7 @@ impl Event {
 
 /// Where the chain begins after files were removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Dropped {
+pub struct ChainStart {
     /// The last line that was removed.
     pub through: u64,
     /// Its hash.
@@ -144,7 +144,7 @@ pub struct Line {
     /// Milliseconds since 1970.
     pub at_ms: i64,
     pub user: String,
-    pub what: What,
+    pub what: EventKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,7 +158,7 @@ pub struct Line {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<ChainStart>,
     /// The hash of the line before.
     pub prev: String,
 }

@@ -19,7 +19,7 @@ mod log;
 mod recorder;
 mod verify;
 
-pub use event::{Dropped, Event, Line, What, digest_of, time_of};
+pub use event::{ChainStart, Event, EventKind, Line, digest_of, time_of};
 pub use log::{AuditError, Log, Settings};
 pub use recorder::Recorder;
-pub use verify::{Broken, Found, Head, Verified, read, verify};
+pub use verify::{BrokenLine, Head, StoredLine, Verified, read, verify};

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::Deserialize;
 
-use crate::event::{Dropped, Event, Line, What};
+use crate::event::{ChainStart, Event, EventKind, Line};
 
 /// No line is longer: its texts are cut.
 pub(crate) const LINE_BYTES_MAX: u64 = 16 << 10;
@@ -48,12 +48,12 @@ pub enum AuditError {
 pub struct Log {
     folder: PathBuf,
     settings: Settings,
-    end: Mutex<Option<End>>,
+    end: Mutex<Option<LogEnd>>,
 }
 
 /// The newest file and its last line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct End {
+struct LogEnd {
     file: u64,
     bytes: u64,
     seq: u64,
@@ -86,7 +86,7 @@ impl Log {
             _ => self.find_end()?,
         };
         let mut lines = Vec::with_capacity(events.len() + 1);
-        lines.extend(repaired.map(|bytes| Event::new(What::LogRepaired, ITSELF).detail(format!("{bytes} bytes of a line that was cut off"))));
+        lines.extend(repaired.map(|bytes| Event::new(EventKind::LogRepaired, ITSELF).detail(format!("{bytes} bytes of a line that was cut off"))));
         lines.extend(events.iter().cloned());
         end = self.write(end, &lines, now_ms)?;
         end = self.drop_oldest(end, now_ms)?;
@@ -94,11 +94,11 @@ impl Log {
         Ok(())
     }
 
-    fn write(&self, mut end: End, events: &[Event], now_ms: i64) -> Result<End, AuditError> {
+    fn write(&self, mut end: LogEnd, events: &[Event], now_ms: i64) -> Result<LogEnd, AuditError> {
         let mut at = 0;
         while at < events.len() {
             if end.bytes >= self.settings.file_bytes_max {
-                end = End { file: end.file + 1, bytes: 0, ..end };
+                end = LogEnd { file: end.file + 1, bytes: 0, ..end };
             }
             let mut text = String::new();
             while at < events.len() && end.bytes + (text.len() as u64) < self.settings.file_bytes_max {
@@ -125,29 +125,29 @@ impl Log {
     }
 
     /// Removes the oldest files, each after a line that says where the chain begins then.
-    fn drop_oldest(&self, mut end: End, now_ms: i64) -> Result<End, AuditError> {
+    fn drop_oldest(&self, mut end: LogEnd, now_ms: i64) -> Result<LogEnd, AuditError> {
         let mut files = files(&self.folder).map_err(|error| self.wrong(error))?;
         while files.len() > self.settings.files_max.max(2) {
             let oldest = files.remove(0);
             let (last, hash) = self.last_line(oldest)?.0.ok_or_else(|| self.broken("the oldest file is empty".to_owned()))?;
-            let dropped = Some(Dropped { through: last.seq, hash });
-            let event = Event::new(What::LogDropped, ITSELF).detail(format!("lines up to {} were removed", last.seq));
+            let dropped = Some(ChainStart { through: last.seq, hash });
+            let event = Event::new(EventKind::LogDropped, ITSELF).detail(format!("lines up to {} were removed", last.seq));
             let line = Line { dropped, ..Line::new(&event, end.seq + 1, now_ms, &end.hash) };
             let (text, hash) = line.sealed().map_err(|error| self.wrong(error.into()))?;
             self.put(end.file, &text)?;
-            end = End { bytes: end.bytes + text.len() as u64, seq: line.seq, hash, ..end };
+            end = LogEnd { bytes: end.bytes + text.len() as u64, seq: line.seq, hash, ..end };
             fs::remove_file(file_name(&self.folder, oldest)).map_err(|error| self.wrong(error))?;
         }
         Ok(end)
     }
 
-    fn is_end(&self, end: &End) -> bool {
+    fn is_end(&self, end: &LogEnd) -> bool {
         let has_bytes = |number: u64| fs::metadata(file_name(&self.folder, number)).ok().map(|found| found.len());
         has_bytes(end.file) == Some(end.bytes) && has_bytes(end.file + 1).is_none()
     }
 
     /// The last line of all, after half a line that a crash left was removed. The second value is how many bytes that were.
-    fn find_end(&self) -> Result<(End, Option<u64>), AuditError> {
+    fn find_end(&self) -> Result<(LogEnd, Option<u64>), AuditError> {
         let all = files(&self.folder).map_err(|error| self.wrong(error))?;
         let mut repaired = None;
         for number in all.iter().rev().copied() {
@@ -160,11 +160,11 @@ impl Log {
                 repaired = Some(torn_bytes);
             }
             if let Some((line, hash)) = last {
-                return Ok((End { file: number, bytes: bytes - torn_bytes, seq: line.seq, hash }, repaired));
+                return Ok((LogEnd { file: number, bytes: bytes - torn_bytes, seq: line.seq, hash }, repaired));
             }
         }
         let file = all.first().copied().unwrap_or(1);
-        Ok((End { file, bytes: 0, seq: 0, hash: NOTHING.to_owned() }, repaired))
+        Ok((LogEnd { file, bytes: 0, seq: 0, hash: NOTHING.to_owned() }, repaired))
     }
 
     /// The last whole line of a file with its hash, and how many bytes come after it.

@@ -73,7 +73,7 @@ fn write_all(log: &Log, mut waiting: mpsc::Receiver<Waiting>) {
             tracing::error!(lines = events.len(), "{error}");
         }
         for done in done.into_iter().flatten() {
-            // Whoever wanted it may be gone.
+            // The caller may be gone.
             let _ = done.send(written.clone());
         }
     }

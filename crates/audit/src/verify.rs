@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
-use crate::event::{Dropped, Line};
+use crate::event::{ChainStart, Line};
 use crate::log::{LINE_BYTES_MAX, NOTHING, file_name, files};
 
 /// The last line: its number and hash. Kept elsewhere, it shows later that nothing before it was changed or cut off.
@@ -29,7 +29,7 @@ pub struct Verified {
 /// The first line that does not fit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: line {line} is broken: {why}", file.display())]
-pub struct Broken {
+pub struct BrokenLine {
     pub file: PathBuf,
     /// From 1, in the file.
     pub line: u64,
@@ -37,21 +37,21 @@ pub struct Broken {
 }
 
 /// A line as it stands in a file: what it says and its hash, or what is wrong with it.
-pub struct Found<'f> {
+pub struct StoredLine<'f> {
     pub file: &'f Path,
     /// From 1, in the file.
     pub line: u64,
     pub entry: Result<(Line, String), String>,
 }
 
-impl Found<'_> {
-    fn broken(&self, why: impl Into<String>) -> Broken {
-        Broken { file: self.file.to_owned(), line: self.line, why: why.into() }
+impl StoredLine<'_> {
+    fn broken(&self, why: impl Into<String>) -> BrokenLine {
+        BrokenLine { file: self.file.to_owned(), line: self.line, why: why.into() }
     }
 }
 
 /// Every line of the log, in order, until `each` says that it has enough.
-pub fn read(folder: &Path, mut each: impl FnMut(Found<'_>) -> bool) -> io::Result<()> {
+pub fn read(folder: &Path, mut each: impl FnMut(StoredLine<'_>) -> bool) -> io::Result<()> {
     for number in files(folder)? {
         let path = file_name(folder, number);
         let mut reader = BufReader::new(File::open(&path)?);
@@ -65,7 +65,7 @@ pub fn read(folder: &Path, mut each: impl FnMut(Found<'_>) -> bool) -> io::Resul
                 Some(text) => std::str::from_utf8(text).map_err(|_| "it is not UTF-8".to_owned()),
             };
             let entry = text.and_then(Line::opened);
-            if !each(Found { file: &path, line, entry }) {
+            if !each(StoredLine { file: &path, line, entry }) {
                 return Ok(());
             }
         }
@@ -75,10 +75,10 @@ pub fn read(folder: &Path, mut each: impl FnMut(Found<'_>) -> bool) -> io::Resul
 
 /// Checks every line: its hash, its number, and that it is chained to the one before. After files were removed, a later line must say so. `kept` is a head
 /// that was reported earlier.
-pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified, Broken>> {
+pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified, BrokenLine>> {
     let all = files(folder)?;
     if let Some(gap) = all.windows(2).find(|pair| pair[1] != pair[0] + 1) {
-        return Ok(Err(Broken { file: file_name(folder, gap[1]), line: 1, why: format!("a file is missing between {:08} and it", gap[0]) }));
+        return Ok(Err(BrokenLine { file: file_name(folder, gap[1]), line: 1, why: format!("a file is missing between {:08} and it", gap[0]) }));
     }
     let mut verified = Verified { lines: 0, first: 0, head: None, has_kept: None };
     let (mut beginning, mut dropped, mut trouble) = (None, Vec::new(), None);
@@ -93,7 +93,7 @@ pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified,
         };
         if verified.lines == 0 {
             verified.first = line.seq;
-            beginning = (line.seq > 1).then(|| (Dropped { through: line.seq - 1, hash: line.prev.clone() }, found.broken("")));
+            beginning = (line.seq > 1).then(|| (ChainStart { through: line.seq - 1, hash: line.prev.clone() }, found.broken("")));
         }
         if let Some(kept) = kept.filter(|kept| kept.seq == line.seq) {
             verified.has_kept = Some(kept.hash == *hash);
@@ -107,13 +107,13 @@ pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified,
         && !dropped.contains(&missing)
     {
         let why = format!("lines up to {} are missing, and no line says that they were removed", missing.through);
-        trouble = Some(Broken { why, ..at });
+        trouble = Some(BrokenLine { why, ..at });
     }
     Ok(trouble.map_or(Ok(verified), Err))
 }
 
 /// Whether a line fits the one before.
-fn check<'e>(found: &'e Found<'_>, before: Option<&Head>) -> Result<&'e (Line, String), Broken> {
+fn check<'e>(found: &'e StoredLine<'_>, before: Option<&Head>) -> Result<&'e (Line, String), BrokenLine> {
     let entry = found.entry.as_ref().map_err(|why| found.broken(why))?;
     let line = &entry.0;
     let why = match before {

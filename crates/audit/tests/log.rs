@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use baton_audit::{Event, Head, Log, Recorder, Settings, What, read, verify};
+use baton_audit::{Event, EventKind, Head, Log, Recorder, Settings, read, verify};
 use serde_json::json;
 
 fn log(folder: &Path) -> Log {
@@ -12,7 +12,7 @@ fn log(folder: &Path) -> Log {
 }
 
 fn call(user: &str, tool: &str) -> Event {
-    Event::new(What::ToolCall, user).tool(tool).run("thread", "run").arguments(&json!({ "to": "bob@example.org", "secret": "hunter2" }))
+    Event::new(EventKind::ToolCall, user).tool(tool).run("thread", "run").arguments(&json!({ "to": "bob@example.org", "secret": "hunter2" }))
 }
 
 fn lines(folder: &Path) -> Vec<String> {
@@ -27,9 +27,9 @@ fn put(folder: &Path, lines: &[String]) {
 fn lines_are_chained_and_hold_no_argument() {
     let folder = tempfile::tempdir().unwrap();
     let (one, other) = (log(folder.path()), log(folder.path()));
-    one.append(&[call("ada", "mail.send"), Event::new(What::SignIn, "bob\u{1b}[2J")], 1_000).unwrap();
+    one.append(&[call("ada", "mail.send"), Event::new(EventKind::SignIn, "bob\u{1b}[2J")], 1_000).unwrap();
     // Another process.
-    other.append(&[Event::new(What::TokenAdded, "local").detail("3 for ada")], 2_000).unwrap();
+    other.append(&[Event::new(EventKind::TokenAdded, "local").detail("3 for ada")], 2_000).unwrap();
     one.append(&[call("ada", "mail.send")], 3_000).unwrap();
     let verified = verify(folder.path(), None).unwrap().unwrap();
     assert_eq!((verified.lines, verified.first, verified.head.as_ref().unwrap().seq), (4, 1, 4));
@@ -148,7 +148,7 @@ fn old_files_are_removed_and_the_rest_can_still_be_verified() {
 async fn many_who_record_at_once_share_writes_and_lose_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::start(log(folder.path())).unwrap();
-    recorder.note(Event::new(What::Approval, "ada"));
+    recorder.note(Event::new(EventKind::Approval, "ada"));
     let all = (0..200).map(|n| {
         let recorder = recorder.clone();
         tokio::spawn(async move { recorder.record(call(&format!("user{n}"), "mail.send")).await })

@@ -74,8 +74,8 @@ pub use effects::handlers::EffectHandlers;
 pub use effects::{EffectHandler, LookUp, Progress, Repeatability};
 pub use engine::{Engine, EngineError, FeedItem, Order, RunResult, RunState, Settings, Watcher};
 pub use graph::{
-    Ask, Budget, Builder, END, Effect, Event, Failure, FailureKind, Go, Graph, GraphError, Hole, Job, Key, Message, ModelCall, Next, Node, Outcome,
-    Replies, Reply, Request, Run, RunId, Start, TaskId, ThreadId, ToolCall, Usage, UserId, Waiting, agent, model, person, tool,
+    Ask, Budget, Builder, END, Effect, Event, Failure, FailureKind, Go, Graph, GraphError, Job, Key, Message, ModelCall, Next, Node, Outcome,
+    Placeholder, Replies, Reply, Request, Run, RunId, Start, TaskId, ThreadId, ToolCall, Usage, UserId, Waiting, agent, model, person, tool,
 };
 pub use store::{Durability, MemoryStore, SqliteSettings, SqliteStore, Store, StoreError};
 

@@ -85,7 +85,7 @@ impl Writer {
         header.set_size(bytes);
         header.set_mode(0o600);
         header.set_entry_type(tar::EntryType::Regular);
-        let mut from = Hashed { from: from.take(bytes), digest: Sha256::new(), bytes: 0 };
+        let mut from = HashingReader { from: from.take(bytes), digest: Sha256::new(), bytes: 0 };
         self.tar.append_data(&mut header, path, &mut from)?;
         let entry = Entry { path: name.to_owned(), bytes, sha256: hex(&from.digest.finalize()) };
         self.entries.push(entry);
@@ -162,19 +162,19 @@ fn copy(from: &mut dyn Read, to: &Path) -> io::Result<String> {
         private::make_folder(folder)?;
     }
     let mut file = private::create_new(to)?;
-    let mut from = Hashed { from, digest: Sha256::new(), bytes: 0 };
+    let mut from = HashingReader { from, digest: Sha256::new(), bytes: 0 };
     io::copy(&mut from, &mut file)?;
     file.sync_all()?;
     Ok(hex(&from.digest.finalize()))
 }
 
-struct Hashed<R> {
+struct HashingReader<R> {
     from: R,
     digest: Sha256,
     bytes: u64,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = self.from.read(into)?;
         self.digest.update(&into[..count]);

@@ -28,7 +28,7 @@ pub(crate) struct Editor {
 
 /// Result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Typed {
+pub(crate) enum LineInput {
     Line(String),
     /// Ctrl-C.
     Interrupted,
@@ -61,15 +61,15 @@ impl Editor {
     fn with(words: Words, history: Option<PathBuf>) -> Result<Editor> {
         let builder = Config::builder().max_history_size(HISTORY_MAX).and_then(|builder| builder.history_ignore_dups(true));
         // Uses the terminal itself: stdout may be a file.
-        let config = builder.map_err(|error| trouble(&error))?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
-        let mut inner = rustyline::Editor::with_config(config).map_err(|error| trouble(&error))?;
+        let config = builder.map_err(|error| service_error(&error))?.history_ignore_space(true).behavior(Behavior::PreferTerm).build();
+        let mut inner = rustyline::Editor::with_config(config).map_err(|error| service_error(&error))?;
         inner.set_helper(Some(words));
         Ok(Editor { inner: Some(Box::new(inner)), history, found: tcgetattr(std::io::stdin()).ok() })
     }
 
     /// One line, or several: a line that ends in a backslash continues, and pasted text stays together.
-    pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<Typed> {
-        let Some(mut inner) = self.inner.take() else { return Ok(Typed::End) };
+    pub(crate) async fn read(&mut self, prompt: &str, interrupts: &mut Interrupts) -> Result<LineInput> {
+        let Some(mut inner) = self.inner.take() else { return Ok(LineInput::End) };
         let styled = (prompt.to_owned(), terminal::paint(terminal::BOLD, prompt));
         let reading = tokio::task::spawn_blocking(move || {
             let typed = inner.readline(&styled);
@@ -79,7 +79,7 @@ impl Editor {
             read = reading => read.map_err(std::io::Error::other)?,
             exit = interrupts.next() => {
                 self.give_back();
-                return Ok(Typed::Leave(exit));
+                return Ok(LineInput::Leave(exit));
             }
         };
         let typed = match typed {
@@ -92,11 +92,11 @@ impl Editor {
                     let kept = inner.add_history_entry(line.as_str()).and_then(|_| inner.append_history(path));
                     kept.unwrap_or_else(|error| tracing::warn!("{} cannot be written: {error}", path.display()));
                 }
-                Ok(Typed::Line(line))
+                Ok(LineInput::Line(line))
             }
-            Err(ReadlineError::Interrupted) => Ok(Typed::Interrupted),
-            Err(ReadlineError::Eof) => Ok(Typed::End),
-            Err(error) => Err(trouble(&error)),
+            Err(ReadlineError::Interrupted) => Ok(LineInput::Interrupted),
+            Err(ReadlineError::Eof) => Ok(LineInput::End),
+            Err(error) => Err(service_error(&error)),
         };
         self.inner = Some(inner);
         typed
@@ -117,11 +117,11 @@ pub(crate) fn joined(typed: &str) -> String {
     typed.replace("\\\r\n", "\n").replace("\\\n", "\n")
 }
 
-pub(crate) fn goes_on(line: &str) -> bool {
+pub(crate) fn is_continued(line: &str) -> bool {
     line.ends_with('\\')
 }
 
-fn trouble(error: &ReadlineError) -> ServiceError {
+fn service_error(error: &ReadlineError) -> ServiceError {
     ServiceError::Failed(format!("the terminal cannot be read: {error}"))
 }
 
@@ -163,7 +163,7 @@ impl Completer for Words {
 
 impl Validator for Words {
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        Ok(if goes_on(context.input()) { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+        Ok(if is_continued(context.input()) { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_backslash_at_the_end_of_a_line_goes_on_in_the_next() {
-        assert!(goes_on("one \\") && !goes_on("one \\ ") && !goes_on(""));
+        assert!(is_continued("one \\") && !is_continued("one \\ ") && !is_continued(""));
         assert_eq!(joined("one\\\ntwo\\\\x\nthree"), "one\ntwo\\\\x\nthree");
     }
 

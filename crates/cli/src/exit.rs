@@ -68,7 +68,7 @@ impl From<StopSignal> for Exit {
 }
 
 /// Prints an error with a hint.
-pub(crate) fn tell(trouble: &ServiceError) -> Exit {
+pub(crate) fn print_error(trouble: &ServiceError) -> Exit {
     // The reader of the output closed it, as `head` does.
     if matches!(trouble, ServiceError::Output(error) if error.kind() == std::io::ErrorKind::BrokenPipe) {
         return Exit::Well;
@@ -121,7 +121,7 @@ fn exit_of(error: &EngineError) -> Exit {
         EngineError::Busy { .. }
         | EngineError::Stopping
         | EngineError::Restless { .. }
-        | EngineError::Elsewhere { .. }
+        | EngineError::DrivenElsewhere { .. }
         | EngineError::Crashed { .. }
         | EngineError::Run(_) => Exit::Failed,
     }

@@ -11,7 +11,7 @@
 use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
 
-use engine::{Delivery, Engine, FeedItem, History, Known, Order, RunResult, RunState, TreeItem, TreeWatcher};
+use engine::{Delivery, Engine, FeedItem, History, Order, RunResult, RunState, SeenCounts, TreeItem, TreeWatcher};
 use flows::no_model::FOUND;
 use graph::{Event, Outcome, RunId, ThreadId};
 use serde_json::{Value, json};
@@ -20,11 +20,11 @@ use terminal::{BOLD, DIM, YELLOW, paint, remark, spent, tail, took};
 
 use crate::answer::{Answer, WrittenFile};
 use crate::approval::{self, Proposal};
-use crate::editor::{Editor, Typed};
+use crate::editor::{Editor, LineInput};
 use crate::exit::{Exit, Result, ServiceError};
 use crate::plan::Plan;
 use crate::question::{self, Open};
-use crate::streamed::Streamed;
+use crate::streamed::AnswerStream;
 use crate::view::View;
 
 /// Time for effects in flight when the process is interrupted.
@@ -47,7 +47,7 @@ pub(crate) struct Follow<'a> {
     /// The results found before the run or a child failed.
     found: Option<Answer>,
     /// The part of the answer that was already printed.
-    streamed: Streamed,
+    streamed: AnswerStream,
     /// The run that was just answered: this one, or a descendant.
     answered: Option<RunId>,
     interrupts: Interrupts,
@@ -78,23 +78,23 @@ pub(crate) async fn drive(engine: &Engine, order: Order, as_json: bool, on_inter
     let thread = order.thread.clone().unwrap_or_else(|| ThreadId::from(run.as_str()));
     let follow = Follow { on_interrupt, ..Follow::new(engine, &thread, &run, as_json)? };
     engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..order }).await?;
-    let exit = follow.until_rest().await?;
+    let exit = follow.until_stopped().await?;
     Ok((run, exit))
 }
 
 impl<'a> Follow<'a> {
     /// Follows a run from its first event. Call it before the run is started.
     pub(crate) fn new(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
-        Follow::from(engine, thread, run, as_json, Known::new())
+        Follow::from(engine, thread, run, as_json, SeenCounts::new())
     }
 
     /// Follows a run that is resumed. Call it before the run is resumed: earlier events are not shown again.
-    pub(crate) async fn again(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
+    pub(crate) async fn resumed(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
         let past = engine::tree_history(engine, run).await;
         Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
     }
 
-    fn from(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool, known: Known) -> Result<Self> {
+    fn from(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool, known: SeenCounts) -> Result<Self> {
         let view = View::new(run, as_json);
         Ok(Follow {
             engine,
@@ -105,7 +105,7 @@ impl<'a> Follow<'a> {
             said: None,
             step: 0,
             found: None,
-            streamed: Streamed::default(),
+            streamed: AnswerStream::default(),
             answered: None,
             interrupts: Interrupts::listen()?,
             on_interrupt: OnInterrupt::Stop,
@@ -120,7 +120,7 @@ impl<'a> Follow<'a> {
     }
 
     /// For a run that is driven here, or was just parked.
-    pub(crate) async fn until_rest(mut self) -> Result<Exit> {
+    pub(crate) async fn until_stopped(mut self) -> Result<Exit> {
         loop {
             let rest = self.watch().await;
             self.view.clear();
@@ -154,7 +154,7 @@ impl<'a> Follow<'a> {
         let mut ticks = tokio::time::interval(TICK);
         let at = loop {
             tokio::select! {
-                Some(heard) = self.family.next() => { self.see(&heard?)?; }
+                Some(received) = self.family.next() => { self.see(&received?)?; }
                 at = &mut wait => break at?,
                 exit = self.interrupts.next() => return Ok(Rest::Interrupted(exit)),
                 _ = ticks.tick() => self.view.tick(),
@@ -162,7 +162,7 @@ impl<'a> Follow<'a> {
         };
         match at {
             RunState::Over(closing) => {
-                self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_told())).await?;
+                self.see_until(|follow| matches!(&follow.view, View::People(live) if live.is_finished())).await?;
                 Ok(Rest::Over((*closing).clone()))
             }
             RunState::Parked(_) => {
@@ -178,18 +178,18 @@ impl<'a> Follow<'a> {
     async fn see_until(&mut self, is_enough: impl Fn(&Self) -> bool) -> Result<()> {
         let all = async {
             while !is_enough(self)
-                && let Some(heard) = self.family.next().await
+                && let Some(received) = self.family.next().await
             {
-                self.see(&heard?)?;
+                self.see(&received?)?;
             }
             Ok(())
         };
         tokio::time::timeout(LAST_EVENTS, all).await.unwrap_or(Ok(()))
     }
 
-    fn see(&mut self, heard: &TreeItem) -> Result<()> {
-        if let FeedItem::Event(told, _) = &heard.seen {
-            let is_own = heard.run == *self.run;
+    fn see(&mut self, received: &TreeItem) -> Result<()> {
+        if let FeedItem::Event(told, _) = &received.seen {
+            let is_own = received.run == *self.run;
             if is_own {
                 self.next_seq = told.seq + 1;
             }
@@ -200,17 +200,17 @@ impl<'a> Follow<'a> {
                 _ => {}
             }
         }
-        let View::People(live) = &mut self.view else { return self.view.see(heard) };
-        if !self.streamed.is_answer(heard) {
-            live.see(heard);
+        let View::People(live) = &mut self.view else { return self.view.see(received) };
+        if !self.streamed.is_answer(received) {
+            live.see(received);
             return Ok(());
         }
-        match Streamed::shares_screen() {
+        match AnswerStream::shares_screen() {
             // From here on the answer is on the screen, until it is complete.
             true => live.hold(),
             false => live.clear(),
         }
-        self.streamed.print(heard)
+        self.streamed.print(received)
     }
 
     async fn over(&mut self, closing: &RunResult) -> Result<Exit> {
@@ -241,7 +241,7 @@ impl<'a> Follow<'a> {
             }
             // The view has printed the reason.
             Outcome::Failed { .. } => {
-                self.streamed.break_off()?;
+                self.streamed.end_interrupted()?;
                 live.release();
                 if let Some(found) = &self.found {
                     remark(&format!("\n{}\n", found.rendered(std::io::stderr().is_terminal())));
@@ -249,7 +249,7 @@ impl<'a> Follow<'a> {
                 remark(&format!("retry with `baton runs fork {short} --at {}`; `baton runs show {short}` shows every step", self.step));
             }
             Outcome::Cancelled { .. } => {
-                self.streamed.break_off()?;
+                self.streamed.end_interrupted()?;
                 live.release();
                 remark(&format!("continue with `baton runs fork {short} --at {}`", self.step));
             }
@@ -367,11 +367,11 @@ impl<'a> Follow<'a> {
     async fn typed(&mut self, editor: &mut Editor, prompt: &str) -> Result<std::result::Result<String, Answered>> {
         let typed = editor.read(prompt, &mut self.interrupts).await?;
         Ok(match (typed, self.on_interrupt) {
-            (Typed::Line(line), _) => Ok(line),
-            (Typed::End, _) => Err(Answered::Later(Exit::Asking)),
-            (Typed::Leave(exit), _) => Err(Answered::Later(exit)),
-            (Typed::Interrupted, OnInterrupt::Stop) => Err(Answered::Later(Exit::Interrupted)),
-            (Typed::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(Answered::Cancelled),
+            (LineInput::Line(line), _) => Ok(line),
+            (LineInput::End, _) => Err(Answered::Later(Exit::Asking)),
+            (LineInput::Leave(exit), _) => Err(Answered::Later(exit)),
+            (LineInput::Interrupted, OnInterrupt::Stop) => Err(Answered::Later(Exit::Interrupted)),
+            (LineInput::Interrupted, OnInterrupt::Cancel | OnInterrupt::Leave) => Err(Answered::Cancelled),
         })
     }
 

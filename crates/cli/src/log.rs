@@ -38,7 +38,7 @@ pub(crate) fn to_stderr(traces: &Traces) {
         (None, false) => log.without_time().with_filter(usual(LevelFilter::WARN)).boxed(),
     };
     tracing_subscriber::registry().with(log).with(traces.layer()).init();
-    traces.complain();
+    traces.log_errors();
 }
 
 /// While one exists, log lines are buffered, because they would break the progress tree. They are written when the last one is dropped.

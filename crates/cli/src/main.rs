@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     log::to_stderr(&traces);
     let exit = match baton.command.run(&baton.globals) {
         Ok(exit) => exit,
-        Err(trouble) => exit::tell(&trouble),
+        Err(trouble) => exit::print_error(&trouble),
     };
     traces.finish();
     exit.code()

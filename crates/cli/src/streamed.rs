@@ -15,14 +15,14 @@ use crate::exit::Result;
 use crate::markdown;
 
 #[derive(Default)]
-pub(crate) struct Streamed {
+pub(crate) struct AnswerStream {
     /// Calls whose text is the answer.
     answering: BTreeSet<(RunId, TaskId)>,
     text: String,
     screen: Screen,
 }
 
-impl Streamed {
+impl AnswerStream {
     /// Whether this is a delta of the answer.
     pub(crate) fn is_answer(&mut self, heard: &TreeItem) -> bool {
         match &heard.seen {
@@ -64,7 +64,7 @@ impl Streamed {
     }
 
     /// Ends the output of an interrupted stream.
-    pub(crate) fn break_off(&mut self) -> Result<()> {
+    pub(crate) fn end_interrupted(&mut self) -> Result<()> {
         if Self::shares_screen() {
             return self.screen.end();
         }
@@ -76,7 +76,7 @@ impl Streamed {
 
     /// Prints the rest, so that the whole answer is printed once.
     pub(crate) fn complete(&mut self, answer: &Answer) -> Result<()> {
-        self.break_off()?;
+        self.end_interrupted()?;
         match self.text.trim() {
             "" => answer.print(),
             streamed if streamed == answer.text.trim() => Ok(()),

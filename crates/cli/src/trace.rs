@@ -94,7 +94,7 @@ impl Traces {
         if let Some(name) = set("OTEL_SERVICE_NAME") {
             resource = resource.with_attribute(KeyValue::new("service.name", name));
         }
-        let provider = SdkTracerProvider::builder().with_batch_exporter(Fitted(exporter)).with_resource(resource.build()).build();
+        let provider = SdkTracerProvider::builder().with_batch_exporter(ConventionExporter(exporter)).with_resource(resource.build()).build();
         global::set_text_map_propagator(TraceContextPropagator::new());
         Traces::To { provider, has_complained }
     }
@@ -112,7 +112,7 @@ impl Traces {
     }
 
     /// Called once logging is set up.
-    pub(crate) fn complain(&self) {
+    pub(crate) fn log_errors(&self) {
         if let Traces::Wrong(why) = self {
             tracing::warn!("no traces are sent: {why}");
         }
@@ -227,9 +227,9 @@ fn causes(error: &(dyn std::error::Error + 'static)) -> String {
 
 /// Applies the conventions where a `tracing` span cannot: a name known only at the end, a list, a provider.
 #[derive(Debug)]
-struct Fitted(SpanExporter);
+struct ConventionExporter(SpanExporter);
 
-impl Exporter for Fitted {
+impl Exporter for ConventionExporter {
     async fn export(&self, mut batch: Vec<SpanData>) -> OTelSdkResult {
         batch.iter_mut().for_each(fit);
         self.0.export(batch).await

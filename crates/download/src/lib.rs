@@ -100,7 +100,7 @@ fn copy(pinned: Pinned<'_>, from: impl Read, to: &Path) -> Result<(), String> {
     let mut file = File::create(to).map_err(here)?;
     let mut hash = Sha256::new();
     // One byte more than it may have tells that it is larger.
-    let bytes = pour(&mut from.take(pinned.bytes + 1), |bytes| {
+    let bytes = copy_pieces(&mut from.take(pinned.bytes + 1), |bytes| {
         hash.update(bytes);
         file.write_all(bytes)
     });
@@ -118,7 +118,7 @@ pub fn verify(pinned: Pinned<'_>, path: &Path) -> Result<(), String> {
         return compare(pinned, bytes, "");
     }
     let mut hash = Sha256::new();
-    let read = pour(&mut file, |bytes| {
+    let read = copy_pieces(&mut file, |bytes| {
         hash.update(bytes);
         Ok(())
     });
@@ -135,7 +135,7 @@ fn compare(pinned: Pinned<'_>, bytes: u64, sha256: &str) -> Result<(), String> {
 }
 
 /// Passes on all that can be read, a piece at a time, and returns how many bytes that were.
-pub fn pour(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
+pub fn copy_pieces(from: &mut dyn Read, mut to: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<u64> {
     let mut buffer = vec![0; 1 << 20];
     let mut total = 0;
     loop {

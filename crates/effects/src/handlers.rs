@@ -34,7 +34,7 @@ impl EffectHandlers {
 #[async_trait]
 impl EffectHandler for EffectHandlers {
     fn repeatability(&self, job: &Job) -> Repeatability {
-        // What nobody performs changes nothing.
+        // An effect without a handler changes nothing.
         self.handler_for(job).map_or(Repeatability::Repeatable, |handler| handler.repeatability(job))
     }
 

@@ -64,9 +64,9 @@ fn cut(text: &str, head: usize, tail: usize) -> String {
     format!("{start}… {} characters left out …{end}", count - head - tail)
 }
 
-/// Where the arguments came from, as far as the machine knows it: results that were put into them, and whether the rest may be somebody else's idea.
+/// Where the arguments came from, as far as it is known: results that were put into them, and whether the rest may come from untrusted text.
 fn sources(job: &Job) -> Vec<String> {
-    let from = |(hole, by): (&graph::Hole, &String)| format!("{} from the result of {}", shown_place(&hole.at), shown_name(by));
+    let from = |(hole, by): (&graph::Placeholder, &String)| format!("{} from the result of {}", shown_place(&hole.at), shown_name(by));
     let mut sources: Vec<String> = job.filled.iter().zip(&job.filled_by).take(SOURCES_MAX).map(from).collect();
     if job.filled.len() > SOURCES_MAX {
         sources.push(format!("{} more from earlier results", job.filled.len() - SOURCES_MAX));
@@ -87,7 +87,7 @@ fn shown_place(pointer: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use graph::Hole;
+    use graph::Placeholder;
     use serde_json::json;
 
     use super::*;
@@ -126,14 +126,14 @@ mod tests {
     fn sources_name_the_results_that_arguments_were_filled_from() {
         let mut job = job();
         assert_eq!(sources(&job), ["all from the plan made for your request"]);
-        job.filled = vec![Hole::whole("/arguments/text", 0, "/text")];
+        job.filled = vec![Placeholder::whole("/arguments/text", 0, "/text")];
         job.filled_by = vec!["web.fetch".to_owned()];
         job.is_tainted = true;
         assert_eq!(
             sources(&job),
             ["text from the result of web.fetch", "the rest from a plan that was made after results of tools or agents were read"]
         );
-        job.filled = vec![Hole::whole("/arguments/text", 0, ""); 20];
+        job.filled = vec![Placeholder::whole("/arguments/text", 0, ""); 20];
         job.filled_by = vec!["web.fetch".to_owned(); 20];
         assert_eq!(sources(&job).len(), SOURCES_MAX + 2);
     }

@@ -111,8 +111,8 @@ impl Progress {
         Progress(None)
     }
 
-    /// Whether it is worth the trouble: an answer that nobody follows need not be streamed.
-    pub fn is_heard(&self) -> bool {
+    /// Whether there is a listener; an answer without one need not be streamed.
+    pub fn has_listener(&self) -> bool {
         self.0.is_some()
     }
 

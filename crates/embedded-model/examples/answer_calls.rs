@@ -43,7 +43,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let call: Value = serde_json::from_str(&line?)?;
         let messages: Vec<Message> = serde_json::from_value(call["messages"].clone())?;
         let schema = Some(call["schema"].clone()).filter(|schema| !schema.is_null());
-        let call = ModelCall { messages: models::evidence::spoken(&messages), schema, ..ModelCall::default() };
+        let call = ModelCall { messages: models::evidence::without_evidence_role(&messages), schema, ..ModelCall::default() };
         let started = Instant::now();
         let answered = model.answer(&call, &Progress::nowhere()).await;
         let seconds = started.elapsed().as_secs_f64();

@@ -1,6 +1,6 @@
 //! Measures the embedded model: `embedded WEIGHTS [PLANS [only]]`. Lines of JSON; what `baton models bench` will print.
 //!
-//! `only` makes the plans and nothing else. On a busy machine the plans take long, so each is told as it comes.
+//! `only` makes the plans and nothing else. On a busy machine the plans take long, so each is printed as it is made.
 
 use std::time::{Duration, Instant};
 

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use candle_core::quantized::gguf_file::{self, Value};
 use candle_core::quantized::{GgmlDType, QTensor};
 use candle_core::{Device, Tensor};
-use download::{hex, pour};
+use download::{copy_pieces, hex};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
@@ -81,7 +81,7 @@ impl Adapter {
 
 fn hash_of(path: &Path) -> std::io::Result<String> {
     let mut hash = Sha256::new();
-    pour(&mut File::open(path)?, |bytes| {
+    copy_pieces(&mut File::open(path)?, |bytes| {
         hash.update(bytes);
         Ok(())
     })?;

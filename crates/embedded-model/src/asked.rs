@@ -15,7 +15,7 @@ impl Model for Embedded {
             let words = "the embedded model calls no tools by itself; a flow that wants a call from it asks for a plan by schema";
             return Err(model::ModelError::another(FailureKind::Refused, words));
         }
-        let call = ModelCall { messages: evidence::spoken(&call.messages), ..call.clone() };
+        let call = ModelCall { messages: evidence::without_evidence_role(&call.messages), ..call.clone() };
         let super::Answer { said, finish, tokens, timing, network: _ } = Embedded::answer(self, &call, progress).await?;
         let Tokens { prompt, cached, answer, forced } = tokens;
         let mut notes = json!({"tokens_cached": cached, "tokens_forced": forced});
@@ -27,7 +27,7 @@ impl Model for Embedded {
                 GeneratedOutput::Text(text) => model::ModelOutput::Text(text),
                 GeneratedOutput::Json(value) => model::ModelOutput::Json(value),
             },
-            // It costs electricity, which nobody bills by the token.
+            // The embedded model has no price per token.
             usage: Usage { tokens_in: prompt as u64, tokens_out: answer as u64, ..Usage::default() },
             model: None,
             finish: match finish {

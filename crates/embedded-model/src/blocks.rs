@@ -98,7 +98,7 @@ impl Matrix {
             matrix.weight.forward(&Tensor::zeros((rows, width), DType::F32, &Device::Cpu)?)?;
         }
         if !matrix.blocks.is_read.load(Ordering::Relaxed) {
-            matrix.blocks.let_go();
+            matrix.blocks.release();
         }
         Ok(matrix)
     }
@@ -156,8 +156,8 @@ impl Blocks {
         Ok(look(held.as_ref()))
     }
 
-    /// Only while nobody multiplies: an address that was given out is good until now.
-    fn let_go(&self) {
+    /// Only while no product is computed: it invalidates addresses that were given out.
+    fn release(&self) {
         *self.held.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
@@ -188,7 +188,7 @@ impl QuantizedType for Shared {
     }
 
     fn dequantize(&self, elem_count: usize) -> Result<CpuStorage> {
-        // Asked for once, by a matrix that then lives without the original.
+        // Requested once, by a matrix that does not need the original afterwards.
         self.0.with(|blocks| blocks.dequantize(elem_count))?
     }
 
@@ -200,7 +200,7 @@ impl QuantizedType for Shared {
     fn as_ptr(&self) -> *const u8 {
         match self.0.with(|blocks| blocks.as_ptr()) {
             Ok(address) => address,
-            // There is no other way to say it here; whoever owns the thread catches it.
+            // The trait has no error here; the owner of the thread catches the panic.
             Err(error) => panic!("the weights cannot be read again: {error}"),
         }
     }
@@ -264,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_original_is_kept_where_products_need_it() {
-        // Nobody lays this kind out anew.
+        // This kind has no other layout.
         assert!(Matrix::load(place(GgmlDType::Q5_0).0, Use::Batches).unwrap().is_held());
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
@@ -276,7 +276,7 @@ mod tests {
     fn what_was_let_go_is_read_again() {
         let (place, tensor) = place(GgmlDType::Q4K);
         let matrix = Matrix::load(place, Use::Batches).unwrap();
-        matrix.blocks.let_go();
+        matrix.blocks.release();
         let found = Shared(matrix.blocks.clone()).embedding(&[3], ROWS, WIDTH).unwrap();
         let CpuStorage::F32(found) = found else { panic!("{found:?}") };
         assert_eq!(found, numbers(&tensor.dequantize(&Device::Cpu).unwrap())[3 * WIDTH..4 * WIDTH]);

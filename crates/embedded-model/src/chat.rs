@@ -1,10 +1,10 @@
-//! Messages as the model was taught to read them (ChatML): who speaks, what they say, whose turn it is.
+//! Messages in the format that the model was trained with (ChatML).
 //!
 //! ```text
 //!   <|im_start|>system⏎ … <|im_end|>⏎ <|im_start|>user⏎ … <|im_end|>⏎ <|im_start|>assistant⏎
 //! ```
 //!
-//! The marks are put in by number and what is said is encoded as plain text, so no text can close its turn or open another.
+//! The marks are inserted as token ids and messages are encoded as plain text, so no text can end its turn or begin another.
 
 use graph::Message;
 
@@ -55,7 +55,7 @@ enum Speaker {
 }
 
 impl Speaker {
-    /// What a tool found is told to the model by the user.
+    /// Tool results are part of a user message.
     fn of(role: &str) -> Result<Self, EmbeddedError> {
         match role {
             "system" | "developer" => Ok(Speaker::System),

@@ -1,4 +1,4 @@
-//! Token after token: what the network thinks likely, narrowed by a grammar, until it ends, is cut, or nobody listens.
+//! Token after token: sampled from the network's output within a grammar, until the text ends, reaches its limit or is cancelled.
 //!
 //! ```text
 //!   ┌─> read what is pending ─> logits ─> allowed by the grammar ─> choose ─> tell ─┐
@@ -51,7 +51,7 @@ pub(super) fn decode(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Decoded, EmbeddedError> {
     let DecodeRequest { prompt, mut grammar, tokens_max, temperature } = request;
-    let mut dice = Dice::new(prompt);
+    let mut dice = SamplingRng::new(prompt);
     let mut utf8 = Utf8::default();
     let mut said = Vec::new();
     let mut forced = 0;
@@ -65,7 +65,7 @@ pub(super) fn decode(
             let tokens = grammar.consume_ff_tokens();
             forced += tokens.len();
             for &token in &tokens {
-                tell(utf8.push(vocabulary.said(token)));
+                tell(utf8.push(vocabulary.token_text(token)));
             }
             said.extend(&tokens);
             pending.extend(tokens);
@@ -99,7 +99,7 @@ pub(super) fn decode(
             grammar.consume_token(token).map_err(|error| EmbeddedError::BadSchema { why: error.to_string() })?;
         }
         said.push(token);
-        tell(utf8.push(vocabulary.said(token)));
+        tell(utf8.push(vocabulary.token_text(token)));
         pending = vec![token];
     };
     let text = utf8.finish(tell);
@@ -122,11 +122,11 @@ fn read(net: &Net, kv: &mut Kv, tokens: &[u32], is_cancelled: &dyn Fn() -> bool)
 }
 
 /// Chance that comes from the prompt: the same request is answered the same way.
-struct Dice(u64);
+struct SamplingRng(u64);
 
-impl Dice {
+impl SamplingRng {
     fn new(prompt: &[u32]) -> Self {
-        Dice(prompt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &token| (hash ^ u64::from(token)).wrapping_mul(0x0100_0000_01b3)))
+        SamplingRng(prompt.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &token| (hash ^ u64::from(token)).wrapping_mul(0x0100_0000_01b3)))
     }
 
     fn choose(&mut self, logits: impl Iterator<Item = (usize, f32)>, temperature: f32) -> Option<u32> {
@@ -171,10 +171,10 @@ impl Dice {
 
 #[cfg(test)]
 mod tests {
-    use super::Dice;
+    use super::SamplingRng;
 
     fn choose(logits: &[f32], temperature: f32, seed: u32) -> Option<u32> {
-        Dice::new(&[seed]).choose(logits.iter().copied().enumerate(), temperature)
+        SamplingRng::new(&[seed]).choose(logits.iter().copied().enumerate(), temperature)
     }
 
     #[test]

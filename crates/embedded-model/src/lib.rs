@@ -1,4 +1,4 @@
-//! The model that runs in this process: a small language model on two cores, for whoever has no other.
+//! The model that runs in this process: a small language model on two cores, for users without another one.
 //!
 //! ```text
 //!   answer() ──queue──> worker thread: chat ─ prefix ─ decode(net, grammar) ──deltas, Answer──> answer()
@@ -73,7 +73,7 @@ pub struct Embedded {
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Memory of the model is given back when nobody asked for this long.
+    /// The model's memory is freed after this long without a call.
     pub idle_max: Duration,
     /// Prompt and answer together; the weights may allow less.
     pub context_tokens_max: usize,
@@ -197,7 +197,7 @@ pub enum EmbeddedError {
 }
 
 impl EmbeddedError {
-    /// In the words a flow knows.
+    /// As a failure of a flow's effect.
     pub fn kind(&self) -> FailureKind {
         match self {
             EmbeddedError::NotBuilt | EmbeddedError::NoWeights { .. } | EmbeddedError::Damaged { .. } | EmbeddedError::BadKernels { .. } => {
@@ -222,7 +222,7 @@ impl EmbeddedError {
 }
 
 impl Embedded {
-    /// Looks at nothing yet: a missing or damaged file is told by the first answer.
+    /// Opens nothing yet: a missing or damaged file is reported by the first call.
     pub fn open(path: impl Into<PathBuf>) -> Self {
         Embedded::with(path, Options::default())
     }
@@ -235,7 +235,7 @@ impl Embedded {
         &self.path
     }
 
-    /// Text is told to `progress` as it comes. Dropping the future ends the call at the next token.
+    /// Text is sent to `progress` as it is generated. Dropping the future ends the call at the next token.
     pub async fn answer(&self, call: &ModelCall, progress: &Progress) -> Result<Answer, EmbeddedError> {
         self.order(Task::Answer(Box::new(call.clone())), progress).await
     }
@@ -246,11 +246,11 @@ impl Embedded {
     }
 
     async fn order(&self, task: Task, progress: &Progress) -> Result<Answer, EmbeddedError> {
-        let (events, mut heard) = mpsc::unbounded_channel();
+        let (events, mut received) = mpsc::unbounded_channel();
         let listening = Listening(Arc::default());
         self.send(Order { task, is_cancelled: listening.0.clone(), events })?;
         loop {
-            match heard.recv().await {
+            match received.recv().await {
                 Some(Event::Delta(text)) => progress.tell(&text),
                 Some(Event::Done(result)) => return *result,
                 None => return Err(EmbeddedError::bug("its thread has ended")),
@@ -292,7 +292,7 @@ enum Event {
     Done(Box<Result<Answer, EmbeddedError>>),
 }
 
-/// Whoever stops listening has cancelled.
+/// Dropping it cancels the call.
 struct Listening(Arc<AtomicBool>);
 
 impl Drop for Listening {

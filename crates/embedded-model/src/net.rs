@@ -1,4 +1,4 @@
-//! The Qwen2 network, forward only: by [`kernel`](super::kernel) where it knows the formats of the weights, else over candle's
+//! The Qwen2 network, forward only: by [`kernel`](super::kernel) where it supports the formats of the weights, else over candle's
 //! quantized kernels.
 //!
 //! candle's own version keeps its attention cache inside the weights, where it can be neither cut back nor shared. Here the

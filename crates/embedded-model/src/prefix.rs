@@ -28,7 +28,7 @@ pub(super) enum Start<'a, K> {
     Fresh,
     /// The prompt goes on where this memory ends. It has left the store.
     Extend(K),
-    /// The first `len` tokens of this memory are the prompt's. It stays, for whoever shares more.
+    /// The first `len` tokens of this memory are the prompt's. It stays for prompts that share more.
     Fork {
         memory: &'a K,
         len: usize,

@@ -38,19 +38,19 @@ pub(super) type Identity = [u8; HASH_BYTES];
 pub(super) struct PrefixFiles {
     folder: PathBuf,
     identity: Identity,
-    seen: Vec<Seen>,
-    kept: Vec<Kept>,
+    seen: Vec<CallHashes>,
+    kept: Vec<PrefixFile>,
 }
 
 /// The instructions of one call, and what came after them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct CallHashes {
     /// Of the first 16 tokens, the first 32, and so on.
     blocks: Vec<u64>,
     rest: u64,
 }
 
-struct Kept {
+struct PrefixFile {
     path: PathBuf,
     tokens: Vec<u32>,
     bytes: u64,
@@ -102,7 +102,7 @@ impl PrefixFiles {
     /// The file that begins as the prompt does for the most tokens, if that is worth reading where `known` tokens are known anyway.
     pub(super) fn find(&self, prompt: &[u32], known: usize) -> Option<(usize, usize)> {
         let readable = &prompt[..prompt.len().saturating_sub(1)];
-        let common = |kept: &Kept| kept.tokens.iter().zip(readable).take_while(|(a, b)| a == b).count();
+        let common = |kept: &PrefixFile| kept.tokens.iter().zip(readable).take_while(|(a, b)| a == b).count();
         let best = self.kept.iter().enumerate().map(|(at, kept)| (common(kept), at)).max()?;
         (best.0 >= TOKENS_MIN && best.0 >= known + GAIN_MIN).then_some((best.1, best.0))
     }
@@ -131,8 +131,8 @@ impl PrefixFiles {
     /// Takes note of a call, and says how many tokens of its instructions are worth keeping: those which another call with another question began with too.
     pub(super) fn observe(&mut self, instructions: &[u32], rest: &[u32]) -> Option<usize> {
         let instructions = &instructions[..instructions.len().min(TOKENS_MAX)];
-        let now = Seen { blocks: block_hashes(instructions), rest: short_hash(rest) };
-        let common = |seen: &Seen| seen.blocks.iter().zip(&now.blocks).take_while(|(a, b)| a == b).count() * BLOCK;
+        let now = CallHashes { blocks: block_hashes(instructions), rest: short_hash(rest) };
+        let common = |seen: &CallHashes| seen.blocks.iter().zip(&now.blocks).take_while(|(a, b)| a == b).count() * BLOCK;
         let shared = self.seen.iter().filter(|seen| seen.rest != now.rest).map(common).max().unwrap_or(0);
         if !self.seen.contains(&now) {
             self.seen.push(now);
@@ -150,10 +150,10 @@ impl PrefixFiles {
         match write_file(&path, &self.identity, tokens, stored) {
             Ok(bytes) => {
                 // A shorter one of the same beginning is of no more use.
-                let (shorter, kept) = std::mem::take(&mut self.kept).into_iter().partition(|kept: &Kept| tokens.starts_with(&kept.tokens));
+                let (shorter, kept) = std::mem::take(&mut self.kept).into_iter().partition(|kept: &PrefixFile| tokens.starts_with(&kept.tokens));
                 self.kept = kept;
-                shorter.iter().filter(|kept: &&Kept| kept.path != path).for_each(|kept| remove(&kept.path));
-                self.kept.push(Kept { path, tokens: tokens.to_vec(), bytes, used: SystemTime::now() });
+                shorter.iter().filter(|kept: &&PrefixFile| kept.path != path).for_each(|kept| remove(&kept.path));
+                self.kept.push(PrefixFile { path, tokens: tokens.to_vec(), bytes, used: SystemTime::now() });
                 bound(&self.folder);
                 self.kept.retain(|kept| kept.path.exists());
             }
@@ -179,9 +179,9 @@ fn is_left_over(path: &Path) -> bool {
     is_partial && age().is_some_and(|age| age > LEFT_OVER_AGE)
 }
 
-fn read_seen(path: &Path) -> Vec<Seen> {
+fn read_seen(path: &Path) -> Vec<CallHashes> {
     let Ok(file) = File::open(path) else { return Vec::new() };
-    let mut seen: Vec<Seen> = serde_json::from_reader(file.take(SEEN_BYTES_MAX)).unwrap_or_default();
+    let mut seen: Vec<CallHashes> = serde_json::from_reader(file.take(SEEN_BYTES_MAX)).unwrap_or_default();
     seen.truncate(SEEN_MAX);
     seen
 }
@@ -223,20 +223,25 @@ fn read_head(from: &mut impl Read) -> io::Result<(Identity, Vec<u32>)> {
     Ok((identity, tokens.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()))
 }
 
-fn read_kept(path: &Path, identity: &Identity) -> Option<Kept> {
+fn read_kept(path: &Path, identity: &Identity) -> Option<PrefixFile> {
     let file = File::open(path).ok()?;
     let meta = file.metadata().ok()?;
     let (whose, tokens) = read_head(&mut BufReader::new(file)).ok()?;
-    (&whose == identity).then(|| Kept { path: path.to_owned(), tokens, bytes: meta.len(), used: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH) })
+    (&whose == identity).then(|| PrefixFile {
+        path: path.to_owned(),
+        tokens,
+        bytes: meta.len(),
+        used: meta.modified().unwrap_or(SystemTime::UNIX_EPOCH),
+    })
 }
 
 /// Reads or writes, and hashes what passes.
-struct Hashed<T> {
+struct HashingStream<T> {
     inner: T,
     hash: Sha256,
 }
 
-impl<R: Read> Read for Hashed<R> {
+impl<R: Read> Read for HashingStream<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.inner.read(buffer)?;
         self.hash.update(&buffer[..count]);
@@ -244,7 +249,7 @@ impl<R: Read> Read for Hashed<R> {
     }
 }
 
-impl<W: Write> Write for Hashed<W> {
+impl<W: Write> Write for HashingStream<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let count = self.inner.write(bytes)?;
         self.hash.update(&bytes[..count]);
@@ -256,8 +261,8 @@ impl<W: Write> Write for Hashed<W> {
     }
 }
 
-fn read_file<S: Stored>(kept: &Kept, capacity: usize, like: &S) -> io::Result<S> {
-    let mut from = Hashed { inner: BufReader::with_capacity(1 << 20, File::open(&kept.path)?), hash: Sha256::new() };
+fn read_file<S: Stored>(kept: &PrefixFile, capacity: usize, like: &S) -> io::Result<S> {
+    let mut from = HashingStream { inner: BufReader::with_capacity(1 << 20, File::open(&kept.path)?), hash: Sha256::new() };
     let (_, tokens) = read_head(&mut from)?;
     if tokens != kept.tokens {
         return Err(io::Error::other("it is another file now"));
@@ -273,13 +278,13 @@ fn write_file<S: Stored>(path: &Path, identity: &Identity, tokens: &[u32], store
     create_folder(path.parent().unwrap_or(Path::new(".")))?;
     let count = u32::try_from(tokens.len()).map_err(io::Error::other)?;
     replace(path, |file| {
-        let mut to = Hashed { inner: BufWriter::with_capacity(1 << 20, file), hash: Sha256::new() };
+        let mut to = HashingStream { inner: BufWriter::with_capacity(1 << 20, file), hash: Sha256::new() };
         to.write_all(MAGIC)?;
         to.write_all(identity)?;
         to.write_all(&count.to_le_bytes())?;
         tokens.iter().try_for_each(|token| to.write_all(&token.to_le_bytes()))?;
         stored.write(tokens.len(), &mut to)?;
-        let Hashed { mut inner, hash } = to;
+        let HashingStream { mut inner, hash } = to;
         inner.write_all(&hash.finalize())?;
         inner.flush()
     })?;
@@ -294,7 +299,7 @@ fn create_folder(folder: &Path) -> io::Result<()> {
     builder.create(folder)
 }
 
-/// Writes a file under another name first, so that nobody reads half of it.
+/// Writes a file under another name first, so that no reader sees half of it.
 fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let partial = path.with_extension(format!("partial-{}", std::process::id()));
     let mut options = fs::OpenOptions::new();

@@ -301,8 +301,8 @@ async fn a_call_nobody_waits_for_ends_and_the_next_is_answered() {
     model.warm().await.unwrap();
     let schema = Some(json!({"type": "array", "items": {"type": "string", "minLength": 900}, "minItems": 1}));
     let endless = ModelCall { schema, ..call(&[("user", "talk")], 900) };
-    let (heard, mut hears) = mpsc::unbounded_channel();
-    let progress = Progress::to(move |text| heard.send(text.to_owned()).unwrap_or_default());
+    let (received, mut hears) = mpsc::unbounded_channel();
+    let progress = Progress::to(move |text| received.send(text.to_owned()).unwrap_or_default());
     tokio::select! {
         _ = model.answer(&endless, &progress) => panic!("it has 900 tokens to say"),
         // What the schema forces is told before the prompt is read; more than that is not.

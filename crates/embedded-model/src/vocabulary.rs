@@ -64,7 +64,7 @@ impl Vocabulary {
         Ok(encoding.get_ids().to_vec())
     }
 
-    pub(super) fn said(&self, token: u32) -> &[u8] {
+    pub(super) fn token_text(&self, token: u32) -> &[u8] {
         self.said.get(token as usize).map_or(&[], Vec::as_slice)
     }
 

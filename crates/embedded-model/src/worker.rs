@@ -1,4 +1,4 @@
-//! The thread that owns the model: loads it when first asked, answers in turn, lets go of it when nobody asks.
+//! The thread that owns the model: loads it for the first call, answers calls in turn, and frees it when it is idle.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn work(path: &Path, options: &Options, orders: &Receiver<Order>) {
                     let why = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
                     Err(EmbeddedError::damaged(format!("computing with them failed ({})", why.unwrap_or("no reason given"))))
                 });
-                // Nobody may be listening any more, and that is fine.
+                // The caller may be gone.
                 let _ = order.events.send(Event::Done(Box::new(result)));
                 // The answer does not wait for files.
                 if let Some(loaded) = &mut loaded {
@@ -146,8 +146,8 @@ impl LoadedModel {
         let grammar = call.schema.as_ref().map(|schema| self.grammars.matcher(schema)).transpose()?;
         let mut kv = self.remember(&prompt, prompt.len() + limit)?;
         let cached = kv.len();
-        let wish = DecodeRequest { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
-        let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, wish, tell, is_cancelled);
+        let request = DecodeRequest { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
+        let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, request, tell, is_cancelled);
         // Of a call that was cut short, what was read of the prompt stays useful.
         let said = match &decoded {
             Ok(decoded) => decoded.tokens.as_slice(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Dispatcher, Errand};
+use engine::{Dispatcher, DriveRequest};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use graph::RunId;
@@ -60,7 +60,7 @@ impl Client {
     }
 
     /// Has a run driven. The same ticket is submitted once.
-    pub async fn drive(&self, errand: &Errand) -> Result<(), ClientError> {
+    pub async fn drive(&self, errand: &DriveRequest) -> Result<(), ClientError> {
         let url = self.url(&[THREAD_SERVICE, errand.thread.as_str(), DRIVE, "send"])?;
         let input = DriveInput { run: errand.run.clone() };
         let request = self.http.post(url).header("idempotency-key", &errand.ticket).json(&input);
@@ -97,7 +97,7 @@ impl Client {
 }
 
 impl Dispatcher for Client {
-    fn submit(&self, errand: Errand) -> BoxFuture<'_, Result<(), String>> {
+    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
         async move { self.drive(&errand).await.map_err(|error| error.to_string()) }.boxed()
     }
 }

@@ -12,9 +12,9 @@ use store::StoreError;
 use tokio::sync::oneshot;
 
 use crate::client::DriveInput;
-use crate::job::{self, Place, call_key, decode_reply, encode_job};
-use crate::protocol::{Gone, Invocation, Progress};
-use crate::remote::{Call, Word};
+use crate::job::{self, PayloadStore, call_key, decode_reply, encode_job};
+use crate::protocol::{Invocation, InvocationEnd, Progress};
+use crate::remote::{Call, DriveMessage};
 use crate::worker::Shared;
 use crate::{EFFECT_SERVICE, PERFORM, memo};
 
@@ -22,7 +22,7 @@ use crate::{EFFECT_SERVICE, PERFORM, memo};
 const STOPPING_MAX: Duration = Duration::from_secs(5);
 
 /// A call that was made and not answered.
-struct Open {
+struct OpenCall {
     run: RunId,
     call: CallHandle,
     reply: Option<oneshot::Sender<Performed>>,
@@ -30,13 +30,13 @@ struct Open {
     is_unwanted: bool,
 }
 
-impl Open {
+impl OpenCall {
     fn awaited(&self) -> NotificationHandle {
         if self.is_unwanted { self.call.invocation_id_notification_handle } else { self.call.call_notification_handle }
     }
 }
 
-pub(crate) async fn drive(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), Gone> {
+pub(crate) async fn drive(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), InvocationEnd> {
     let input = invocation.input().await?;
     let thread = ThreadId::from(input.key.as_str());
     let run = match serde_json::from_slice::<DriveInput>(&input.input) {
@@ -50,7 +50,7 @@ pub(crate) async fn drive(mut invocation: Invocation, shared: Arc<Shared>) -> Re
     }
     tracing::debug!(%run, invocation = input.invocation_id, "driving");
     let mut driving = Driving { run: run.clone(), invocation, shared: shared.clone(), open: Vec::new() };
-    let driven = driving.until_rest(&thread).await?;
+    let driven = driving.until_stopped(&thread).await?;
     driving.stop_unwanted().await?;
     let invocation = driving.invocation;
     match driven {
@@ -77,12 +77,12 @@ struct Driving {
     run: RunId,
     invocation: Invocation,
     shared: Arc<Shared>,
-    open: Vec<Open>,
+    open: Vec<OpenCall>,
 }
 
 impl Driving {
     /// Drives the run until it has ended or waits for a person. When this is dropped, calls of the run get no replies, and its driver gives up.
-    async fn until_rest(&mut self, thread: &ThreadId) -> Result<Result<RunState, EngineError>, Gone> {
+    async fn until_stopped(&mut self, thread: &ThreadId) -> Result<Result<RunState, EngineError>, InvocationEnd> {
         let (_opened, mut words) = self.shared.calls.open(thread);
         let engine = self.shared.engine.clone();
         let run = self.run.clone();
@@ -99,7 +99,7 @@ impl Driving {
                         self.take(word).await?;
                     }
                 }
-                heard = self.invocation.hear() => heard?,
+                heard = self.invocation.receive() => heard?,
             }
             // Otherwise it is seen with the replies. Without a message of the server it cannot have been.
             if self.open.is_empty() && self.invocation.is_open() && matches!(self.invocation.progress(Vec::new()).await?, Some(Progress::Cancelled)) {
@@ -108,10 +108,10 @@ impl Driving {
         }
     }
 
-    async fn take(&mut self, word: Word) -> Result<(), Gone> {
+    async fn take(&mut self, word: DriveMessage) -> Result<(), InvocationEnd> {
         match word {
-            Word::Call(call) => self.call(*call).await,
-            Word::Cancel(run) => {
+            DriveMessage::Call(call) => self.call(*call).await,
+            DriveMessage::Cancel(run) => {
                 for open in self.open.iter_mut().filter(|open| open.run == run) {
                     open.is_unwanted = true;
                     open.reply = None;
@@ -121,10 +121,10 @@ impl Driving {
         }
     }
 
-    async fn call(&mut self, call: Call) -> Result<(), Gone> {
+    async fn call(&mut self, call: Call) -> Result<(), InvocationEnd> {
         let Call { job, watched, reply } = call;
         let (run, key) = (job.run.clone(), call_key(&job));
-        let place = Place {
+        let place = PayloadStore {
             store: &**self.shared.engine.store(),
             user: job.context.user.clone(),
             key: format!("{}{key}-job", job::prefix(&job.thread)),
@@ -148,14 +148,14 @@ impl Driving {
             headers: Vec::new(),
         };
         let call = self.invocation.vm.sys_call(target, payload, None, PayloadOptions::unstable_serialization())?;
-        self.open.push(Open { run, call, reply: Some(reply), is_unwanted: false });
+        self.open.push(OpenCall { run, call, reply: Some(reply), is_unwanted: false });
         Ok(())
     }
 
     /// Passes on the replies that are there. Leaves nothing that is: the next message is then waited for.
-    async fn take_completed(&mut self) -> Result<(), Gone> {
+    async fn take_completed(&mut self) -> Result<(), InvocationEnd> {
         while !self.open.is_empty() {
-            let awaited = self.open.iter().map(Open::awaited).collect();
+            let awaited = self.open.iter().map(OpenCall::awaited).collect();
             match self.invocation.progress(awaited).await? {
                 Some(Progress::Completed) => {}
                 Some(Progress::Cancelled) => {
@@ -211,7 +211,7 @@ impl Driving {
     }
 
     /// Stops calls that nobody wants any more, once their ids are known.
-    async fn stop_unwanted(&mut self) -> Result<(), Gone> {
+    async fn stop_unwanted(&mut self) -> Result<(), InvocationEnd> {
         self.open.retain(|open| open.is_unwanted);
         let stopping = async {
             loop {
@@ -220,7 +220,7 @@ impl Driving {
                 if self.open.is_empty() {
                     return Ok(());
                 }
-                self.invocation.hear().await?;
+                self.invocation.receive().await?;
             }
         };
         match tokio::time::timeout(STOPPING_MAX, stopping).await {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use engine::Performed;
-use graph::{Addresses, Budget, Effect, Hole, Job, Key, Name, Reply, RunContext, RunId, TaskId, ThreadId, UserId};
+use graph::{Addresses, Budget, Effect, Job, Key, Name, Placeholder, Reply, RunContext, RunId, TaskId, ThreadId, UserId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -44,7 +44,7 @@ struct JobPayload {
     node: Name,
     label: Name,
     effect: Arc<Effect>,
-    filled: Vec<Hole>,
+    filled: Vec<Placeholder>,
     filled_by: Vec<String>,
     is_tainted: bool,
     has_private_text: bool,
@@ -54,7 +54,7 @@ struct JobPayload {
     deadline_ms: u64,
     depth: u32,
     budget: Budget,
-    /// Runs whose watchers are told pieces of the answer.
+    /// Runs whose watchers get pieces of the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     watched: Vec<RunId>,
 }
@@ -79,7 +79,7 @@ enum Payload {
 }
 
 /// Where the payloads of a job are kept if they are large.
-pub(crate) struct Place<'a> {
+pub(crate) struct PayloadStore<'a> {
     pub(crate) store: &'a dyn Store,
     pub(crate) user: UserId,
     /// Unique for the effect, the attempt and the direction.
@@ -97,7 +97,7 @@ pub(crate) fn prefix(thread: &ThreadId) -> String {
     format!("{}:{thread}/", thread.as_str().len())
 }
 
-pub(crate) async fn encode_job(job: Job, watched: Vec<RunId>, place: &Place<'_>) -> Result<Bytes, PayloadError> {
+pub(crate) async fn encode_job(job: Job, watched: Vec<RunId>, place: &PayloadStore<'_>) -> Result<Bytes, PayloadError> {
     let payload = JobPayload {
         key: job.key.to_string(),
         thread: job.thread,
@@ -150,7 +150,7 @@ pub(crate) async fn decode_job(bytes: &[u8], store: &dyn Store) -> Result<(Job, 
     Ok((job, payload.watched))
 }
 
-pub(crate) async fn encode_reply(performed: Performed, place: &Place<'_>) -> Result<Bytes, PayloadError> {
+pub(crate) async fn encode_reply(performed: Performed, place: &PayloadStore<'_>) -> Result<Bytes, PayloadError> {
     let payload = match performed {
         Performed::Replied(reply) => ReplyPayload::Replied(reply),
         Performed::InDoubt => ReplyPayload::InDoubt,
@@ -166,7 +166,7 @@ pub(crate) async fn decode_reply(bytes: &[u8], store: &dyn Store) -> Result<Perf
     })
 }
 
-async fn encode(payload: &impl Serialize, place: &Place<'_>) -> Result<Bytes, PayloadError> {
+async fn encode(payload: &impl Serialize, place: &PayloadStore<'_>) -> Result<Bytes, PayloadError> {
     let unreadable = |error: serde_json::Error| PayloadError::Unreadable(error.to_string());
     let text = serde_json::to_string(payload).map_err(unreadable)?;
     let wrapped = match text.len() <= INLINE_BYTES_MAX {
@@ -179,7 +179,7 @@ async fn encode(payload: &impl Serialize, place: &Place<'_>) -> Result<Bytes, Pa
     Ok(Bytes::from(serde_json::to_vec(&wrapped).map_err(unreadable)?))
 }
 
-async fn keep(text: &str, place: &Place<'_>) -> Result<usize, PayloadError> {
+async fn keep(text: &str, place: &PayloadStore<'_>) -> Result<usize, PayloadError> {
     if text.len() > PARTS_MAX * (PART_BYTES_MAX - 4) {
         return Err(PayloadError::TooLarge { bytes: text.len() });
     }
@@ -253,8 +253,8 @@ mod tests {
         }
     }
 
-    fn place(store: &MemoryStore) -> Place<'_> {
-        Place { store, user: UserId::default(), key: format!("{}x", prefix(&ThreadId::from("thread"))), now_ms: 1 }
+    fn place(store: &MemoryStore) -> PayloadStore<'_> {
+        PayloadStore { store, user: UserId::default(), key: format!("{}x", prefix(&ThreadId::from("thread"))), now_ms: 1 }
     }
 
     #[tokio::test]

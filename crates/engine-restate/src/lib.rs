@@ -12,7 +12,7 @@
 //! gets the replies of those that were answered meanwhile and waits for those that go on.
 //!
 //! - [`client`]: submits runs, registers workers.
-//! - [`worker`]: what a worker serves; `drive.rs` and `perform.rs` are its two handlers, `protocol.rs` speaks Restate's service protocol.
+//! - [`worker`]: what a worker serves; `drive.rs` and `perform.rs` are its two handlers, `protocol.rs` implements Restate's service protocol.
 //!
 //! Deliberately absent: the loop that drives a run (`engine`), SQL, and what effects mean.
 

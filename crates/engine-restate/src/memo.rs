@@ -17,15 +17,15 @@ use crate::job::{call_key, prefix};
 pub(crate) const KIND: &str = "restate-reply";
 
 #[derive(Clone, Default)]
-pub(crate) struct InProgress(Arc<Mutex<HashMap<String, Going>>>);
+pub(crate) struct InProgress(Arc<Mutex<HashMap<String, RunningCall>>>);
 
 #[derive(Clone)]
-pub(crate) struct Going {
+pub(crate) struct RunningCall {
     performed: watch::Receiver<Option<Performed>>,
     pub(crate) task: AbortHandle,
 }
 
-impl Going {
+impl RunningCall {
     /// How it ended; `None` if it was stopped.
     pub(crate) async fn performed(&mut self) -> Option<Performed> {
         self.performed.wait_for(Option::is_some).await.ok().and_then(|end| end.clone())
@@ -34,7 +34,7 @@ impl Going {
 
 impl InProgress {
     /// The effect in progress under this key, or one that is begun now. It goes on if nobody waits for it.
-    pub(crate) fn join(&self, key: &str, begin: impl Future<Output = Performed> + Send + 'static) -> Going {
+    pub(crate) fn join(&self, key: &str, begin: impl Future<Output = Performed> + Send + 'static) -> RunningCall {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(going) = all.get(key) {
             return going.clone();
@@ -47,7 +47,7 @@ impl InProgress {
             let end = begin.await;
             done.send_replace(Some(end));
         });
-        let going = Going { performed, task: task.abort_handle() };
+        let going = RunningCall { performed, task: task.abort_handle() };
         all.insert(key.to_owned(), going.clone());
         going
     }

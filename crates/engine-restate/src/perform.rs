@@ -15,12 +15,12 @@ use engine::Performed;
 use graph::{Effect, Job, RunId};
 use store::{Change, Piece};
 
-use crate::job::{Place, call_key, decode_job, encode_reply, prefix};
+use crate::job::{PayloadStore, call_key, decode_job, encode_reply, prefix};
 use crate::memo;
-use crate::protocol::{self, Gone, Invocation};
+use crate::protocol::{self, Invocation, InvocationEnd};
 use crate::worker::Shared;
 
-pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), Gone> {
+pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> Result<(), InvocationEnd> {
     let input = invocation.input().await?;
     let (job, watched) = match decode_job(&input.input, &**shared.engine.store()).await {
         Ok(decoded) => decoded,
@@ -47,14 +47,14 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
                 // Stopped by an invocation of the same call that was cancelled.
                 None => return invocation.end(Err((409, "cancelled".to_owned()))).await,
             },
-            heard = invocation.hear() => heard?,
+            heard = invocation.receive() => heard?,
         }
         if invocation.is_open() && matches!(invocation.progress(Vec::new()).await?, Some(protocol::Progress::Cancelled)) {
             going.task.abort();
             return invocation.end(Err((409, "cancelled".to_owned()))).await;
         }
     };
-    let place = Place { store: &**shared.engine.store(), user, key: format!("{}{key}-reply", prefix(&thread)), now_ms: (shared.clock)() };
+    let place = PayloadStore { store: &**shared.engine.store(), user, key: format!("{}{key}-reply", prefix(&thread)), now_ms: (shared.clock)() };
     match encode_reply(performed, &place).await {
         Ok(reply) => invocation.end(Ok(reply)).await,
         Err(error) => invocation.fail(error.to_string()).await,

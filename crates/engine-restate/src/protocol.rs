@@ -17,7 +17,7 @@ const OUTGOING_MAX: usize = 256;
 
 /// Why an invocation cannot go on here. Restate tries it again, elsewhere or later, if it must.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Gone {
+pub(crate) enum InvocationEnd {
     #[error("the connection to the Restate server was lost")]
     Disconnected,
     #[error("the invocation is suspended until it is needed again")]
@@ -26,9 +26,9 @@ pub(crate) enum Gone {
     Protocol(Error),
 }
 
-impl From<Error> for Gone {
-    fn from(error: Error) -> Gone {
-        if error.is_suspended_error() { Gone::Suspended } else { Gone::Protocol(error) }
+impl From<Error> for InvocationEnd {
+    fn from(error: Error) -> InvocationEnd {
+        if error.is_suspended_error() { InvocationEnd::Suspended } else { InvocationEnd::Protocol(error) }
     }
 }
 
@@ -66,22 +66,22 @@ impl Invocation {
     }
 
     /// Reads until the input and the journal are there.
-    pub(crate) async fn input(&mut self) -> Result<Input, Gone> {
+    pub(crate) async fn input(&mut self) -> Result<Input, InvocationEnd> {
         while !self.vm.is_ready_to_execute()? {
             if self.has_ended {
-                return Err(Gone::Disconnected);
+                return Err(InvocationEnd::Disconnected);
             }
-            self.hear().await?;
+            self.receive().await?;
         }
         Ok(self.vm.sys_input()?)
     }
 
     /// Waits for the next message of the server. Safe to drop and call again.
-    pub(crate) async fn hear(&mut self) -> Result<(), Gone> {
+    pub(crate) async fn receive(&mut self) -> Result<(), InvocationEnd> {
         if self.has_ended {
-            // Nothing more comes; whoever waits goes on with something else, or the other direction is closed too.
+            // No more input comes; the other direction may still be open.
             self.outgoing.closed().await;
-            return Err(Gone::Disconnected);
+            return Err(InvocationEnd::Disconnected);
         }
         tokio::select! {
             frame = self.incoming.frame() => match frame {
@@ -90,13 +90,13 @@ impl Invocation {
                         self.vm.notify_input(data);
                     }
                 }
-                Some(Err(_)) => return Err(Gone::Disconnected),
+                Some(Err(_)) => return Err(InvocationEnd::Disconnected),
                 None => {
                     self.has_ended = true;
                     self.vm.notify_input_closed();
                 }
             },
-            () = self.outgoing.closed() => return Err(Gone::Disconnected),
+            () = self.outgoing.closed() => return Err(InvocationEnd::Disconnected),
         }
         Ok(())
     }
@@ -107,16 +107,16 @@ impl Invocation {
     }
 
     /// Sends what the state machine has to say.
-    pub(crate) async fn flush(&mut self) -> Result<(), Gone> {
+    pub(crate) async fn flush(&mut self) -> Result<(), InvocationEnd> {
         let bytes = self.vm.take_output();
         if bytes.is_empty() {
             return Ok(());
         }
-        self.outgoing.send(bytes).await.map_err(|_| Gone::Disconnected)
+        self.outgoing.send(bytes).await.map_err(|_| InvocationEnd::Disconnected)
     }
 
     /// What of these is there, or whether the invocation was cancelled. `None`: a message of the server is needed first.
-    pub(crate) async fn progress(&mut self, awaited: Vec<NotificationHandle>) -> Result<Option<Progress>, Gone> {
+    pub(crate) async fn progress(&mut self, awaited: Vec<NotificationHandle>) -> Result<Option<Progress>, InvocationEnd> {
         let awaited = UnresolvedFuture::FirstCompleted(awaited.into_iter().map(UnresolvedFuture::Single).collect());
         let response = self.vm.do_await(awaited);
         // A suspension is a message too.
@@ -131,7 +131,7 @@ impl Invocation {
 
     /// Notes in the journal that something begins. Says whether it was noted before, by an attempt that did not end; `None` if the invocation
     /// was cancelled first.
-    pub(crate) async fn note(&mut self, name: &str) -> Result<Option<bool>, Gone> {
+    pub(crate) async fn note(&mut self, name: &str) -> Result<Option<bool>, InvocationEnd> {
         let run = self.vm.sys_run(name.to_owned())?;
         loop {
             match self.progress(vec![run.handle]).await? {
@@ -145,14 +145,14 @@ impl Invocation {
                 Some(Progress::Cancelled) => return Ok(None),
                 None => {
                     self.flush().await?;
-                    self.hear().await?;
+                    self.receive().await?;
                 }
             }
         }
     }
 
     /// Ends the invocation with a result.
-    pub(crate) async fn end(mut self, result: Result<Bytes, (u16, String)>) -> Result<(), Gone> {
+    pub(crate) async fn end(mut self, result: Result<Bytes, (u16, String)>) -> Result<(), InvocationEnd> {
         let value = match result {
             Ok(bytes) => NonEmptyValue::Success(bytes),
             Err((code, message)) => NonEmptyValue::Failure(TerminalFailure { code, message, metadata: Vec::new() }),
@@ -163,7 +163,7 @@ impl Invocation {
     }
 
     /// Ends the attempt; Restate makes another one.
-    pub(crate) async fn fail(mut self, why: String) -> Result<(), Gone> {
+    pub(crate) async fn fail(mut self, why: String) -> Result<(), InvocationEnd> {
         self.vm.notify_error(Error::new(500_u16, why), None);
         self.flush().await
     }

@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use graph::{Job, RunId, ThreadId};
 use tokio::sync::{mpsc, oneshot};
 
-/// What an invocation of `drive` is told by the runs it drives.
-pub(crate) enum Word {
+/// What the runs that an invocation of `drive` drives send to it.
+pub(crate) enum DriveMessage {
     Call(Box<Call>),
     /// The run needs none of its calls any more.
     Cancel(RunId),
@@ -25,42 +25,42 @@ pub(crate) struct Call {
 
 /// The invocations of `drive` in this process, by thread. Clones share them.
 #[derive(Clone, Default)]
-pub struct Calls(Arc<Mutex<HashMap<ThreadId, Desk>>>);
+pub struct Calls(Arc<Mutex<HashMap<ThreadId, DriveHandle>>>);
 
-struct Desk {
+struct DriveHandle {
     number: u64,
-    words: mpsc::UnboundedSender<Word>,
+    words: mpsc::UnboundedSender<DriveMessage>,
 }
 
 /// A thread that is driven until this is dropped.
-pub(crate) struct Opened {
+pub(crate) struct ThreadRegistration {
     calls: Calls,
     thread: ThreadId,
     number: u64,
 }
 
 impl Calls {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Desk>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, DriveHandle>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on calls of runs of this thread go here. An older invocation of the same thread gets no more: Restate gave it up.
     ///
     /// The queue has no limit of its own: each entry is an attempt in flight, whose number the graph limits.
-    pub(crate) fn open(&self, thread: &ThreadId) -> (Opened, mpsc::UnboundedReceiver<Word>) {
+    pub(crate) fn open(&self, thread: &ThreadId) -> (ThreadRegistration, mpsc::UnboundedReceiver<DriveMessage>) {
         let (words, heard) = mpsc::unbounded_channel();
         let mut desks = self.lock();
         let number = desks.get(thread).map_or(0, |desk| desk.number + 1);
-        desks.insert(thread.clone(), Desk { number, words });
-        (Opened { calls: self.clone(), thread: thread.clone(), number }, heard)
+        desks.insert(thread.clone(), DriveHandle { number, words });
+        (ThreadRegistration { calls: self.clone(), thread: thread.clone(), number }, heard)
     }
 
-    fn tell(&self, thread: &ThreadId, word: Word) -> bool {
+    fn send(&self, thread: &ThreadId, word: DriveMessage) -> bool {
         self.lock().get(thread).is_some_and(|desk| desk.words.send(word).is_ok())
     }
 }
 
-impl Drop for Opened {
+impl Drop for ThreadRegistration {
     fn drop(&mut self) {
         let mut desks = self.calls.lock();
         if desks.get(&self.thread).is_some_and(|desk| desk.number == self.number) {
@@ -75,7 +75,7 @@ impl RemoteEffects for Calls {
     fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed> {
         let (reply, replied) = oneshot::channel();
         let thread = job.thread.clone();
-        let is_told = self.tell(&thread, Word::Call(Box::new(Call { job, watched, reply })));
+        let is_told = self.send(&thread, DriveMessage::Call(Box::new(Call { job, watched, reply })));
         async move {
             match is_told {
                 true => replied.await.unwrap_or_else(|_| Performed::Lost(NOBODY.to_owned())),
@@ -86,6 +86,6 @@ impl RemoteEffects for Calls {
     }
 
     fn cancel(&self, thread: &ThreadId, run: &RunId) {
-        self.tell(thread, Word::Cancel(run.clone()));
+        self.send(thread, DriveMessage::Cancel(run.clone()));
     }
 }

@@ -14,7 +14,7 @@ use crate::drive::drive;
 use crate::identity::Identity;
 use crate::memo::InProgress;
 use crate::perform::perform;
-use crate::protocol::{Gone, Invocation, Outgoing};
+use crate::protocol::{Invocation, InvocationEnd, Outgoing};
 use crate::remote::Calls;
 use crate::{DRIVE, EFFECT_SERVICE, PERFORM, THREAD_SERVICE, listen, manifest};
 
@@ -93,8 +93,8 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
     tokio::spawn(async move {
         let end = if drives { Box::pin(drive(invocation, shared)).await } else { Box::pin(perform(invocation, shared)).await };
         match end {
-            Ok(()) | Err(Gone::Disconnected | Gone::Suspended) => {}
-            Err(error @ Gone::Protocol(_)) => tracing::warn!("an invocation failed and is tried again: {error}"),
+            Ok(()) | Err(InvocationEnd::Disconnected | InvocationEnd::Suspended) => {}
+            Err(error @ InvocationEnd::Protocol(_)) => tracing::warn!("an invocation failed and is tried again: {error}"),
         }
     });
     let mut response = Response::builder().status(head.status_code);

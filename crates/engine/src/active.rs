@@ -51,7 +51,7 @@ impl Active {
         self.feed.publish(seen);
     }
 
-    /// Whether anybody watches this run or one above it.
+    /// Whether this run or one above it is watched.
     pub(crate) fn is_watched(&self) -> bool {
         self.feed.is_watched() || self.ancestors().iter().any(|ancestor| ancestor.feed.is_tree_watched())
     }

@@ -86,7 +86,7 @@ fn of_performed(task: TaskId, attempt: u32, performed: Performed) -> AttemptResu
     match performed {
         Performed::Replied(reply) => AttemptResult::Replied { task, attempt, reply },
         Performed::InDoubt => AttemptResult::InDoubt { task, attempt },
-        Performed::Lost(why) => AttemptResult::Lost(EngineError::Elsewhere { why }),
+        Performed::Lost(why) => AttemptResult::Lost(EngineError::DrivenElsewhere { why }),
     }
 }
 
@@ -110,13 +110,13 @@ pub(crate) async fn perform_here(engine: &Inner, job: &Job, past: PriorAttempt, 
         Ok(Err(why)) => {
             Reply::failed(Failure::new(FailureKind::Internal, format!("performing {} {} crashed: {why}", job.effect.kind(), job.effect.name())))
         }
-        Err(_) => Reply::failed(late(job, engine.handler.repeatability(job))),
+        Err(_) => Reply::failed(timed_out(job, engine.handler.repeatability(job))),
     };
     // Recordings and scripts report their own duration.
     Performed::Replied(if reply.took_us > 0 { reply } else { reply.taking_us(begun.elapsed().as_micros() as u64) })
 }
 
-fn late(job: &Job, repeatability: Repeatability) -> Failure {
+fn timed_out(job: &Job, repeatability: Repeatability) -> Failure {
     let words = format!("{} {} did not answer within {} ms", job.effect.kind(), job.effect.name(), job.deadline_ms);
     match repeatability {
         Repeatability::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),

@@ -28,7 +28,7 @@ impl Inner {
     /// Runs a task that uses the store and may outlive the run that caused it.
     pub(crate) fn spawn_background(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         self.background.0.send_modify(|count| *count += 1);
-        let counted = Counted(self.clone());
+        let counted = TaskGuard(self.clone());
         tokio::spawn(async move {
             task.await;
             drop(counted);
@@ -41,9 +41,9 @@ impl Inner {
     }
 }
 
-struct Counted(Arc<Inner>);
+struct TaskGuard(Arc<Inner>);
 
-impl Drop for Counted {
+impl Drop for TaskGuard {
     fn drop(&mut self) {
         self.0.background.0.send_modify(|count| *count = count.saturating_sub(1));
     }

@@ -1,4 +1,4 @@
-//! An engine whose runs are driven elsewhere: it writes how they begin and what they are told, and has them driven. Nothing is lost when the other
+//! An engine whose runs are driven elsewhere: it writes their start and their signals, and submits them. Nothing is lost when the other
 //! side cannot be reached: what is not driven is found in the store and submitted again.
 
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use store::{RunFilter, RunRow, SignalKind, Status, StoreError};
 use tokio::sync::{oneshot, watch as cell};
 
 use crate::driver::{Driver, RunSource};
-use crate::remote::{Dispatcher, Errand};
+use crate::remote::{Dispatcher, DriveRequest};
 use crate::{Control, Delivery, EngineError, Inner, Result, RunState, must_be_open};
 
-/// A run that was not touched for this long and that nobody holds was not submitted, or whoever got it is gone.
+/// A run that was not touched for this long and that nobody holds was not submitted, or its worker is gone.
 const FORGOTTEN_MS: i64 = 5_000;
 /// Runs submitted in one round.
 const ROUND_RUNS: usize = 256;
@@ -76,7 +76,7 @@ impl Inner {
     }
 
     /// Tells a run something. An answer is written here, so that it is taken or refused at once, unless somebody drives the run at the moment. A
-    /// cancellation is left for whoever drives it, because children and calls in flight are cancelled with it.
+    /// cancellation is left for its driver, because children and calls in flight are cancelled with it.
     pub(crate) async fn dispatch_message(
         self: &Arc<Self>,
         dispatcher: &dyn Dispatcher,
@@ -114,9 +114,9 @@ impl Inner {
         Ok(Delivery::Posted)
     }
 
-    /// Submits messages that nobody was asked to read, because submitting failed.
-    pub(crate) async fn dispatch_unheard(&self, dispatcher: &dyn Dispatcher) -> Result<()> {
-        for signal in self.store.unheard((self.settings.clock)()).await? {
+    /// Submits runs with undelivered messages whose submission failed.
+    pub(crate) async fn dispatch_undelivered(&self, dispatcher: &dyn Dispatcher) -> Result<()> {
+        for signal in self.store.undelivered_signals((self.settings.clock)()).await? {
             match self.store.run(&signal.run).await? {
                 Some(row) if must_be_open(&row).is_ok() => self.submit_once(dispatcher, &row, &format!("message-{}", signal.id)).await,
                 _ => self.store.accept(signal.id).await?,
@@ -125,7 +125,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Submits unfinished runs that nobody drives, and returns their number.
+    /// Submits unfinished runs that are not driven, and returns their number.
     pub(crate) async fn dispatch_forgotten(&self, dispatcher: &dyn Dispatcher) -> Result<usize> {
         let now_ms = (self.settings.clock)();
         let filter =
@@ -150,7 +150,7 @@ impl Inner {
             Ok(root) => root,
             Err(e) => return tracing::warn!(run = %row.run, "the run above it cannot be read, trying again later: {e}"),
         };
-        let errand = Errand { thread: row.thread.clone(), ticket: format!("{}/{ticket}", row.run), run: root };
+        let errand = DriveRequest { thread: row.thread.clone(), ticket: format!("{}/{ticket}", row.run), run: root };
         match dispatcher.submit(errand).await {
             Ok(()) => {
                 let mut submitted = self.submitted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

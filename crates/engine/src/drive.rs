@@ -1,4 +1,4 @@
-//! Driving a run for somebody elsewhere: the two calls that a worker answers. Whoever calls makes sure that nobody else drives the same thread.
+//! Drives a run for a dispatcher: the two calls that a worker answers. The caller makes sure that no other worker drives the same thread.
 
 use effects::Progress;
 use graph::{Job, RunId, ThreadId};

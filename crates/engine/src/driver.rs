@@ -234,11 +234,11 @@ impl Driver {
     }
 
     async fn drive(mut self, first: Option<Next>) {
-        let left = self.go_on(first).await;
+        let left = self.run_loop(first).await;
         self.leave(left).await;
     }
 
-    async fn go_on(&mut self, mut first: Option<Next>) -> LoopEnd {
+    async fn run_loop(&mut self, mut first: Option<Next>) -> LoopEnd {
         loop {
             let next = match first.take().map_or_else(|| guarded(&mut self.machine), Ok) {
                 Ok(next) => next,
@@ -580,7 +580,7 @@ impl Driver {
                 engine.unregister(&run);
                 engine.drop_lease(&self.lease.thread).await;
                 trace::left(&RunState::Lost(e.clone()));
-                return self.lost(e);
+                return self.end_as_lost(e);
             }
         };
         self.commit.status = status.filter(|status| *status != self.status || self.commit.new.is_some());
@@ -599,7 +599,7 @@ impl Driver {
         engine.lease_released(&self.lease.thread, lease_release);
         if let Err(e) = committed {
             tracing::warn!(%run, "the last commit failed: {e}");
-            return self.lost(e);
+            return self.end_as_lost(e);
         }
         self.publish_events();
 
@@ -621,7 +621,7 @@ impl Driver {
         RunState::Over(Arc::new(RunResult { outcome, spent: self.machine.spent(), elapsed_us: self.machine.elapsed_us() }))
     }
 
-    fn lost(mut self, e: EngineError) {
+    fn end_as_lost(mut self, e: EngineError) {
         for waiting in self.waiting.drain(..) {
             // The caller may have gone away.
             let _ = waiting.send(Err(e.clone()));

@@ -1,6 +1,6 @@
-//! What other processes write, as far as the store says so. Whoever waits here also polls, because changes may be missing.
+//! Changes that other processes write, as far as the store reports them. Waiters also poll, because changes may be missing.
 //!
-//! A watcher of a run that another process drives says so from time to time, and that process then sends it pieces of answers.
+//! A watcher of a run that another process drives announces itself from time to time, and that process then sends it pieces of answers.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use store::{Change, Piece, Store};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::Instant;
 
-/// How often a watcher says that it watches.
+/// How often a watcher announces itself.
 const ANNOUNCE_EVERY: Duration = Duration::from_secs(10);
-/// How long it is believed.
+/// How long an announcement is valid.
 pub(crate) const WATCHED_FOR: Duration = Duration::from_secs(30);
 
-pub(crate) struct Elsewhere {
+pub(crate) struct StoreChanges {
     /// Not kept open by who waits here: a store is closed when its engine is dropped.
     store: Weak<dyn Store>,
     changes: Option<Receiver<Change>>,
     announced: Option<Instant>,
 }
 
-impl Elsewhere {
-    pub(crate) fn of(store: &Arc<dyn Store>) -> Elsewhere {
-        Elsewhere { changes: store.changes(), store: Arc::downgrade(store), announced: None }
+impl StoreChanges {
+    pub(crate) fn of(store: &Arc<dyn Store>) -> StoreChanges {
+        StoreChanges { changes: store.changes(), store: Arc::downgrade(store), announced: None }
     }
 
     /// Waits for a change that the caller is concerned with, at most `patience`. Safe to drop and call again.

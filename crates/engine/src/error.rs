@@ -16,7 +16,7 @@ pub enum EngineError {
     #[error("run {run} starts and stops too fast to be told anything; try again")]
     Restless { run: RunId },
     #[error("the run is not driven here any more: {why}")]
-    Elsewhere { why: String },
+    DrivenElsewhere { why: String },
     #[error("there is no step {step} in run {run}; it has steps 0 to {last}")]
     NoStep { run: RunId, step: u64, last: u64 },
     #[error("the flow crashed while run {run} was being opened: {why}")]

@@ -77,7 +77,7 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
     let place = inner.clone().place().await?;
     let machine = std::sync::Mutex::new(Some(machine));
     let source = || {
-        // Only a run in a thread that somebody holds is begun again.
+        // Only a run in a thread that is held is started again.
         let machine = machine.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         let machine = Box::new(machine.ok_or_else(|| EngineError::Restless { run: new.clone() })?);
         Ok(RunSource::New { machine, title: title.clone(), past: past.clone() })

@@ -44,7 +44,7 @@ impl Inner {
     /// Writes the first commit of a run that was counted by `reserve`.
     pub(crate) async fn open_with(&self, commit: Commit) -> Result<Lease> {
         let until_ms = commit.at_ms + self.settings.lease_ms;
-        let begun = self.unless_gone(|| self.store.begin(commit.clone(), until_ms)).await;
+        let begun = self.take_over_if_exited(|| self.store.begin(commit.clone(), until_ms)).await;
         match &begun {
             Ok(_) => self.health.wrote(&Ok(())),
             Err(EngineError::Store(error)) => self.health.wrote::<()>(&Err(error.clone())),
@@ -91,11 +91,11 @@ impl Inner {
     async fn claim(&self, thread: &ThreadId) -> Result<Lease> {
         let settings = &self.settings;
         let now_ms = (settings.clock)();
-        self.unless_gone(|| self.store.claim(thread, &settings.owner, now_ms, now_ms + settings.lease_ms)).await
+        self.take_over_if_exited(|| self.store.claim(thread, &settings.owner, now_ms, now_ms + settings.lease_ms)).await
     }
 
     /// Acquires the lease of a thread, also from a process that has exited.
-    async fn unless_gone<F: Future<Output = store::Result<Lease>>>(&self, take: impl Fn() -> F) -> Result<Lease> {
+    async fn take_over_if_exited<F: Future<Output = store::Result<Lease>>>(&self, take: impl Fn() -> F) -> Result<Lease> {
         match take().await {
             Err(StoreError::Held { owner, .. }) if (self.settings.is_gone)(&owner) => {
                 // Its process is dead: let its leases have run out long ago. Not just before now: others may be at this too, with clocks

@@ -54,25 +54,25 @@ pub use error::EngineError;
 pub use fork::Fork;
 pub use health::HealthNow;
 pub use open_questions::{OpenQuestion, plan_as_sent, plan_lists};
-pub use remote::{Dispatcher, Errand, Performed, RemoteEffects};
+pub use remote::{Dispatcher, DriveRequest, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
 pub use steps::{StateChange, Step, Steps, changes};
-pub use takeover::{GivenUp, KIND as TAKEOVER_KIND, given_up};
-pub use tree_watcher::{Known, TreeItem, TreeWatcher, WatchScope, tree_history};
+pub use takeover::{AbandonedRun, KIND as TAKEOVER_KIND, given_up};
+pub use tree_watcher::{SeenCounts, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
 use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
-use elsewhere::Elsewhere;
+use elsewhere::StoreChanges;
 use health::Health;
 use lease::Leases;
 
 /// With the error of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;
 
-/// The flows an engine knows, by name.
+/// The flows of an engine, by name.
 pub type Flows = BTreeMap<String, Graph>;
 
 /// Runs flows in this process. Clones are cheap and share one engine.
@@ -245,7 +245,7 @@ impl Engine {
         engine
     }
 
-    /// The flows it knows.
+    /// Its flows.
     pub fn flows(&self) -> &Flows {
         &self.0.flows
     }
@@ -365,7 +365,7 @@ impl Engine {
                 // Driven by another process, or about to be registered in this one.
                 RunState::Going => {
                     let patience = Duration::from_millis(self.0.settings.poll_ms.min(50));
-                    let elsewhere = elsewhere.get_or_insert_with(|| Elsewhere::of(&self.0.store));
+                    let elsewhere = elsewhere.get_or_insert_with(|| StoreChanges::of(&self.0.store));
                     elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
                 }
                 at => return Ok(at),

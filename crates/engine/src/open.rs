@@ -3,21 +3,21 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use graph::{Entry, Next, Run, RunId, Snapshot, Start};
-use store::{Line, Store, StoreError};
+use store::{JournalLine, Store, StoreError};
 
 use crate::{EngineError, Flows, Result};
 
 /// Lines read at once, so that a long journal is never in memory as a whole.
 const PAGE_LINES: usize = 2_048;
 
-pub(crate) struct Opened {
+pub(crate) struct OpenedRun {
     pub(crate) machine: Run,
     /// Journal bytes since the snapshot, and the snapshot's own.
     pub(crate) tail_bytes: usize,
     pub(crate) snapshot_bytes: usize,
 }
 
-pub(crate) async fn open(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<Opened> {
+pub(crate) async fn open(store: &dyn Store, flows: &Flows, run: &RunId) -> Result<OpenedRun> {
     let start = start_of(store, run).await?;
     let graph =
         flows.get(&*start.flow).ok_or_else(|| EngineError::NoFlow { flow: start.flow.to_string(), known: flows.keys().cloned().collect() })?;
@@ -27,16 +27,16 @@ pub(crate) async fn open(store: &dyn Store, flows: &Flows, run: &RunId) -> Resul
         // A snapshot that no longer fits is not needed: the journal is all of it.
         && let Ok(machine) = Run::restore(graph, start.clone(), snapshot)
     {
-        let mut opened = Opened { machine, tail_bytes: 0, snapshot_bytes: row.bytes.len() };
+        let mut opened = OpenedRun { machine, tail_bytes: 0, snapshot_bytes: row.bytes.len() };
         apply_rest(store, run, &mut opened).await?;
         return Ok(opened);
     }
-    let mut opened = Opened { machine: Run::start(graph, start)?, tail_bytes: 0, snapshot_bytes: 0 };
+    let mut opened = OpenedRun { machine: Run::start(graph, start)?, tail_bytes: 0, snapshot_bytes: 0 };
     apply_rest(store, run, &mut opened).await?;
     Ok(opened)
 }
 
-async fn apply_rest(store: &dyn Store, run: &RunId, opened: &mut Opened) -> Result<()> {
+async fn apply_rest(store: &dyn Store, run: &RunId, opened: &mut OpenedRun) -> Result<()> {
     let from = opened.machine.entries();
     let mut pages = Pages::new(run, from);
     while let Some(lines) = pages.next(store).await? {
@@ -59,7 +59,7 @@ impl Pages {
         Pages { run: run.clone(), from: Some(from) }
     }
 
-    pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Line>>> {
+    pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<JournalLine>>> {
         let Some(from) = self.from else { return Ok(None) };
         let lines = store.journal(&self.run, from, PAGE_LINES).await?;
         self.from = (lines.len() == PAGE_LINES).then(|| from + PAGE_LINES as u64);
@@ -67,12 +67,12 @@ impl Pages {
     }
 }
 
-pub(crate) fn decode(run: &RunId, line: &Line) -> Result<Entry> {
+pub(crate) fn decode(run: &RunId, line: &JournalLine) -> Result<Entry> {
     Entry::decode(&line.bytes).map_err(|source| EngineError::Entry { run: run.clone(), seq: line.seq, source })
 }
 
 /// Takes up one line. A flow's own code runs in here, and may panic.
-pub(crate) fn apply(machine: &mut Run, run: &RunId, line: &Line) -> Result<()> {
+pub(crate) fn apply(machine: &mut Run, run: &RunId, line: &JournalLine) -> Result<()> {
     let entry = decode(run, line)?;
     let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(entry)));
     applied.map_err(|panic| EngineError::Crashed { run: run.clone(), why: panic_message(&*panic) })?.map_err(EngineError::from)

@@ -1,6 +1,6 @@
 //! What a run and the runs below it have to ask people, and the plan a question is about.
 //!
-//! A question about a plan is one whose schema wants lists; what they hold now was noted by the flow when it planned.
+//! A question about a plan is one whose schema has lists; their current contents are in the flow's plan note.
 
 use graph::{Event, Question, RunId, Waiting};
 use serde::Serialize;

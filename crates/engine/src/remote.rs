@@ -11,7 +11,7 @@ pub enum Performed {
     Replied(Reply),
     /// It was interrupted, and it is unknown whether it happened.
     InDoubt,
-    /// Whoever would bring the reply is gone; the run cannot be driven on here.
+    /// The source of the reply is gone; the run cannot continue here.
     Lost(String),
 }
 
@@ -26,9 +26,9 @@ pub trait RemoteEffects: Send + Sync + 'static {
     fn cancel(&self, thread: &ThreadId, run: &RunId);
 }
 
-/// What somebody elsewhere is asked to do: drive a run and those below it until it has ended or waits for a person.
+/// A request to a worker: drive a run and those below it until it has ended or waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Errand {
+pub struct DriveRequest {
     /// The thread of the run.
     pub thread: ThreadId,
     /// A run that no other run started.
@@ -40,5 +40,5 @@ pub struct Errand {
 /// Has runs driven elsewhere.
 pub trait Dispatcher: Send + Sync + 'static {
     /// Returns when the errand is certain to be done. The error says why it is not.
-    fn submit(&self, errand: Errand) -> BoxFuture<'_, Result<(), String>>;
+    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>>;
 }

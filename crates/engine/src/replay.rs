@@ -52,7 +52,7 @@ impl History {
         let mut machine = Run::start(graph, start.clone())?;
         let mut history = History { lines: 1, ..History::default() };
         let trouble = history.follow(store, run, &mut machine).await.err();
-        history.tell(&mut machine);
+        history.collect_events(&mut machine);
         history.start = Some(start);
         history.state = machine.state().unwrap_or(Value::Null);
         history.step = machine.step();
@@ -72,13 +72,13 @@ impl History {
                     apply(machine, run, &line)?;
                     self.lines = line.seq + 1;
                 }
-                self.tell(machine);
+                self.collect_events(machine);
             }
         }
         guarded(machine).map(drop)
     }
 
-    fn tell(&mut self, machine: &mut Run) {
+    fn collect_events(&mut self, machine: &mut Run) {
         self.events.extend(machine.take_events());
         self.told_ms.resize(self.events.len(), self.times_ms.last().copied().unwrap_or_default());
     }

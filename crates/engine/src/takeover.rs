@@ -42,7 +42,7 @@ struct Count {
 }
 
 /// A takeover that is counted.
-struct Counted {
+struct TakeoverSlot {
     user: UserId,
     /// Held by a suspect, which is driven without others beside it.
     alone: Option<OwnedSemaphorePermit>,
@@ -50,7 +50,7 @@ struct Counted {
 
 /// A run that was ended because it ended its process again and again.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GivenUp {
+pub struct AbandonedRun {
     /// The run; `Engine::resume` tries it again.
     pub run: RunId,
     /// Milliseconds since 1970.
@@ -58,7 +58,7 @@ pub struct GivenUp {
 }
 
 /// The runs that were given up and not resumed since, at most `limit`.
-pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
+pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<AbandonedRun>> {
     let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), after: None, limit };
     let mut found = Vec::new();
     for record in store.records(filter).await? {
@@ -67,7 +67,7 @@ pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<GivenUp>> {
             let run = RunId::from(record.key);
             // The thread may have been deleted since.
             if store.run(&run).await?.is_some() {
-                found.push(GivenUp { run, at_ms });
+                found.push(AbandonedRun { run, at_ms });
             }
         }
     }
@@ -80,7 +80,7 @@ impl Inner {
         // Thousands may be taken up at a start, and new runs must not wait for all of them.
         let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;
         let place = self.clone().place_without_queue().await?;
-        // So that nobody else counts meanwhile. The driver takes the lease again: what it holds alone, it gives back with the last commit of the run.
+        // So that no other process counts meanwhile. The driver takes the lease again: what it holds alone, it gives back with the last commit of the run.
         self.hold(&row.thread).await?;
         let counted = self.count(row).await;
         self.drop_lease(&row.thread).await;
@@ -92,7 +92,7 @@ impl Inner {
     }
 
     /// Counts a takeover; nothing if the run is given up or has to wait for another suspect.
-    async fn count(self: &Arc<Self>, row: &RunRow) -> Result<Option<Counted>> {
+    async fn count(self: &Arc<Self>, row: &RunRow) -> Result<Option<TakeoverSlot>> {
         let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
         let progress_ms = self.progress_ms(row).await?;
         let before = self.store.record(&user, KIND, row.run.as_str()).await?;
@@ -118,11 +118,11 @@ impl Inner {
         if takeovers > 1 {
             tracing::warn!(run = %row.run, takeovers, "the process that drove this run ended again before the run made progress");
         }
-        Ok(Some(Counted { user, alone }))
+        Ok(Some(TakeoverSlot { user, alone }))
     }
 
     /// Removes the count when the run has left memory in order.
-    fn forget_when_left(self: &Arc<Self>, run: RunId, Counted { user, alone }: Counted, share: OwnedSemaphorePermit) {
+    fn forget_when_left(self: &Arc<Self>, run: RunId, TakeoverSlot { user, alone }: TakeoverSlot, share: OwnedSemaphorePermit) {
         let engine = self.clone();
         self.spawn_background(async move {
             let left = engine.has_left(&run);

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Names and attributes are those of OpenTelemetry's conventions for generative AI, ours are under `baton.`. They are `tracing` spans with a target
-//! of their own: where nobody collects them, a span costs one look at a number, and logs do not show them. Who collects them is not known here.
+//! of their own: without a collector a span costs one comparison, and logs do not show them.
 //!
 //! A span says what was called and how that went, and nothing of what was said: no prompts, replies, arguments, questions, words of errors, or users.
-//! Those may hold secrets, and whoever reads traces is not whoever may read runs. What names come from outside (a model may plan a tool that does
+//! Those may hold secrets, and readers of traces may not be allowed to read runs. What names come from outside (a model may plan a tool that does
 //! not exist) are names only as long as they look like one.
 //!
 //! The time that a run waits for a person is no span: it is not driven then. When it goes on, that is a span of its own with the same `baton.run`.
@@ -23,7 +23,7 @@ use tracing::{Level, Span};
 use crate::attempt::AttemptResult;
 use crate::{RunResult, RunState};
 
-/// The target of all spans. A subscriber that does not want them leaves it out.
+/// The target of all spans. A subscriber can filter them by it.
 pub const TARGET: &str = "baton_spans";
 
 /// A run that begins to be driven, under the span it was called in. `None`: nobody collects.
@@ -268,7 +268,7 @@ fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Names of tools, agents, models, threads: what does not look like one may be anybody's words.
+/// Names of tools, agents, models, threads: anything else may be untrusted text.
 fn name(text: &str) -> &str {
     const BYTES_MAX: usize = 128;
     let is_one = text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());

@@ -19,7 +19,7 @@ use store::Change;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::StoreChanges;
 use crate::watch::TreeEvent;
 use crate::{Engine, EngineError, FeedItem, History, Result, Watcher, result_of};
 
@@ -54,14 +54,14 @@ pub enum WatchScope {
 }
 
 /// How many events of each run were published to a watcher before.
-pub type Known = BTreeMap<RunId, u64>;
+pub type SeenCounts = BTreeMap<RunId, u64>;
 
 /// Events that may wait for a watcher.
 const EVENTS_MAX: usize = 256;
 
 impl TreeWatcher {
     /// Subscribes at once, also to a run that is not started yet.
-    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known, watch_scope: WatchScope) -> TreeWatcher {
+    pub fn watch(engine: &Engine, thread: &ThreadId, run: &RunId, known: SeenCounts, watch_scope: WatchScope) -> TreeWatcher {
         let (to, events) = mpsc::channel(EVENTS_MAX);
         match watch_scope {
             WatchScope::One => {
@@ -148,13 +148,13 @@ struct Tree {
     engine: Engine,
     thread: ThreadId,
     root: RunId,
-    known: Known,
+    known: SeenCounts,
     members: BTreeMap<RunId, Member>,
     to: mpsc::Sender<Result<TreeItem>>,
 }
 
 /// What to do after an event of the feed.
-enum Taken {
+enum FeedStep {
     GoOn,
     /// Something before it is missing.
     Gap,
@@ -164,7 +164,7 @@ impl Tree {
     async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
         // A watcher that subscribed before the run started receives everything from the feed, including deltas, which the journal does not have.
         let mut must_read = live.is_empty();
-        let mut elsewhere = Elsewhere::of(&self.engine.0.store);
+        let mut elsewhere = StoreChanges::of(&self.engine.0.store);
         loop {
             if must_read && (self.read_all().await.is_err() || self.is_over().await) {
                 return;
@@ -177,7 +177,11 @@ impl Tree {
     }
 
     /// Takes events of the feed until the journals must be read. A run that is not in memory here may be driven by another process.
-    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>, elsewhere: &mut Elsewhere) -> std::result::Result<bool, WatcherClosed> {
+    async fn take_live(
+        &mut self,
+        live: &mut broadcast::Receiver<TreeEvent>,
+        elsewhere: &mut StoreChanges,
+    ) -> std::result::Result<bool, WatcherClosed> {
         let poll = Duration::from_millis(self.engine.0.settings.poll_ms.max(1));
         loop {
             let is_elsewhere = self.engine.0.active(&self.root).is_none();
@@ -186,7 +190,7 @@ impl Tree {
                 piece = elsewhere.watch(&self.root, poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_elsewhere => match piece {
                     Some(piece) => {
                         if let Some(member) = self.members.get(&piece.run) {
-                            let heard = heard(&piece.run.clone(), member, FeedItem::of(piece), false);
+                            let heard = tree_item(&piece.run.clone(), member, FeedItem::of(piece), false);
                             self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
                         }
                         continue;
@@ -199,9 +203,9 @@ impl Tree {
                 Ok(event) => {
                     let is_end = matches!(&event.seen, FeedItem::Event(numbered, _) if matches!(numbered.event, Event::Ended { .. }));
                     match self.take(event).await? {
-                        Taken::Gap => return Ok(true),
-                        Taken::GoOn if is_end && self.members.get(&self.root).is_some_and(|root| root.is_over) => return Ok(true),
-                        Taken::GoOn => {}
+                        FeedStep::Gap => return Ok(true),
+                        FeedStep::GoOn if is_end && self.members.get(&self.root).is_some_and(|root| root.is_over) => return Ok(true),
+                        FeedStep::GoOn => {}
                     }
                 }
                 Err(RecvError::Lagged(_)) => return Ok(true),
@@ -214,19 +218,19 @@ impl Tree {
         }
     }
 
-    async fn take(&mut self, event: TreeEvent) -> std::result::Result<Taken, WatcherClosed> {
-        let Some(member) = self.members.get(&event.run) else { return Ok(Taken::Gap) };
+    async fn take(&mut self, event: TreeEvent) -> std::result::Result<FeedStep, WatcherClosed> {
+        let Some(member) = self.members.get(&event.run) else { return Ok(FeedStep::Gap) };
         match event.seen {
-            FeedItem::Event(numbered, _) if numbered.seq < member.next_seq => Ok(Taken::GoOn),
+            FeedItem::Event(numbered, _) if numbered.seq < member.next_seq => Ok(FeedStep::GoOn),
             FeedItem::Event(numbered, at_ms) if numbered.seq == member.next_seq => {
                 self.emit(&event.run, numbered, at_ms).await?;
-                Ok(Taken::GoOn)
+                Ok(FeedStep::GoOn)
             }
-            FeedItem::Event(..) => Ok(Taken::Gap),
+            FeedItem::Event(..) => Ok(FeedStep::Gap),
             delta @ FeedItem::Delta { .. } => {
-                let heard = heard(&event.run, member, delta, false);
+                let heard = tree_item(&event.run, member, delta, false);
                 self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
-                Ok(Taken::GoOn)
+                Ok(FeedStep::GoOn)
             }
         }
     }
@@ -243,7 +247,7 @@ impl Tree {
             _ => {}
         }
         let is_known = numbered.seq < self.known.get(run).copied().unwrap_or(0);
-        let heard = heard(run, member, FeedItem::Event(numbered, at_ms), is_known);
+        let heard = tree_item(run, member, FeedItem::Event(numbered, at_ms), is_known);
         let (path, speaks) = (member.path.clone(), member.speaks && member.delegates);
         self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
         Ok(child.and_then(|task| {
@@ -335,6 +339,6 @@ impl Tree {
     }
 }
 
-fn heard(run: &RunId, member: &Member, seen: FeedItem, is_known: bool) -> TreeItem {
+fn tree_item(run: &RunId, member: &Member, seen: FeedItem, is_known: bool) -> TreeItem {
     TreeItem { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), seen, is_known, speaks: member.speaks }
 }

@@ -10,7 +10,7 @@ use store::{Change, Retention, RunFilter, RunRow, SignalKind, Status, StoreError
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::elsewhere::Elsewhere;
+use crate::elsewhere::StoreChanges;
 use crate::{Control, Engine, EngineError, Inner, Result};
 
 /// Runs read at once.
@@ -30,7 +30,7 @@ pub(crate) fn spawn(engine: &Arc<Inner>) {
     // Where abandoned runs are looked for often, everything unfinished is not: it may be much, and most of it goes on elsewhere or waits for a person.
     let all = if abandoned < lease { lease.max(SWEEP_ALL_MIN) } else { lease };
     let sweeps = Sweeps { abandoned, all };
-    tokio::spawn(look_around(Arc::downgrade(engine), poll, sweeps));
+    tokio::spawn(run_upkeep(Arc::downgrade(engine), poll, sweeps));
     if engine.settings.threads_ms > 0 {
         tokio::spawn(expire_threads(Arc::downgrade(engine)));
     }
@@ -49,7 +49,7 @@ async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
                     None => {}
                 }
             }
-            // A watcher that was missed says so again.
+            // A watcher that was missed announces itself again.
             Ok(_) | Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => return,
         }
@@ -107,8 +107,8 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
 }
 
 /// Delivers signals of other processes and resumes their runs after they exit. Ends when the engine is stopped or dropped.
-async fn look_around(engine: Weak<Inner>, poll: Duration, every: Sweeps) {
-    let Some(mut elsewhere) = engine.upgrade().map(|engine| Elsewhere::of(&engine.store)) else { return };
+async fn run_upkeep(engine: Weak<Inner>, poll: Duration, every: Sweeps) {
+    let Some(mut elsewhere) = engine.upgrade().map(|engine| StoreChanges::of(&engine.store)) else { return };
     let (mut swept, mut swept_all) = (Instant::now(), Instant::now());
     loop {
         elsewhere.wait(poll, |change| matches!(change, Change::Signal(_))).await;
@@ -146,13 +146,13 @@ fn interval(every: Duration) -> Interval {
 /// Delivers signals for runs in memory here and, when sweeping, for runs that no process drives.
 async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
     if let Some(dispatcher) = engine.dispatcher() {
-        return engine.dispatch_unheard(&*dispatcher).await;
+        return engine.dispatch_undelivered(&*dispatcher).await;
     }
     let signals = engine.store.signals(&engine.settings.owner).await;
     engine.health.read(&signals);
     let mut signals = signals?;
     if sweeps {
-        signals.extend(engine.store.unheard((engine.settings.clock)()).await?);
+        signals.extend(engine.store.undelivered_signals((engine.settings.clock)()).await?);
     }
     for signal in signals {
         let told = Engine(engine.clone()).deliver_signal(&signal.run, signal.kind).await;
@@ -190,7 +190,7 @@ pub(crate) async fn recover(engine: &Arc<Inner>) -> Result<usize> {
             // A run that waits for a person is left alone, unless its parent has ended.
             let may_be_an_orphan = row.parent.is_some();
             if engine.active(&row.run).is_none() && (row.status != Status::Asking || may_be_an_orphan) {
-                found += usize::from(take_care(engine, row).await?);
+                found += usize::from(resume_or_cancel(engine, row).await?);
             }
         }
         if !full {
@@ -209,14 +209,14 @@ async fn recover_abandoned(engine: &Arc<Inner>) -> Result<usize> {
     let mut found = 0;
     for row in engine.store.runs(filter).await? {
         if engine.active(&row.run).is_none() {
-            found += usize::from(take_care(engine, row).await?);
+            found += usize::from(resume_or_cancel(engine, row).await?);
         }
     }
     Ok(found)
 }
 
 /// Resumes a run, or cancels it if its parent has ended. A child of an unfinished parent is resumed by the parent.
-async fn take_care(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
+async fn resume_or_cancel(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
     if let Some(parent) = &row.parent {
         let is_wanted = engine.store.run(parent).await?.is_some_and(|parent| !parent.status.is_over());
         if !is_wanted {

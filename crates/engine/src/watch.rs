@@ -9,7 +9,7 @@ use graph::{Event, NumberedEvent, RunId, TaskId};
 use store::{Change, Piece, StoreError};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::elsewhere::{Elsewhere, WATCHED_FOR};
+use crate::elsewhere::{StoreChanges, WATCHED_FOR};
 use crate::replay::History;
 use crate::{EngineError, Inner, Result, result_of};
 
@@ -51,14 +51,14 @@ pub(crate) struct Feed {
     own: OnceLock<broadcast::Sender<FeedItem>>,
     /// With those of the runs below.
     tree: OnceLock<broadcast::Sender<TreeEvent>>,
-    /// Until when somebody in another process is believed to watch.
+    /// Until when the announcement of a watcher in another process is valid.
     remote_until: Mutex<Option<tokio::time::Instant>>,
 }
 
 impl Feed {
     pub(crate) fn publish(&self, seen: FeedItem) {
         if let Some(to) = self.own.get() {
-            // Fails if nobody is subscribed at the moment.
+            // Fails without a subscriber.
             let _ = to.send(seen);
         }
     }
@@ -136,7 +136,7 @@ pub struct Watcher {
     lines: u64,
     ready: VecDeque<FeedItem>,
     live: Option<(Listening, broadcast::Receiver<FeedItem>)>,
-    elsewhere: Elsewhere,
+    elsewhere: StoreChanges,
     has_read: bool,
     is_over: bool,
     /// A run that is not in the store is not an error: it will be started.
@@ -146,7 +146,7 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
         let live = Some(engine.listen(&run));
-        let elsewhere = Elsewhere::of(&engine.store);
+        let elsewhere = StoreChanges::of(&engine.store);
         Watcher {
             engine,
             run,

@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
 use crate::decide::{DecidedBy, word_count};
-use crate::derive::bears;
+use crate::derive::confirms;
 use crate::entail::Judgement;
-use crate::judge::{Verdict, Wanted, judge, nearest};
+use crate::judge::{ClaimTerms, Verdict, judge, nearest};
 use crate::judged::{Judged, ModelWord};
 use crate::language::is_english;
 use crate::number::Number;
@@ -191,7 +191,7 @@ impl Spans<'_> {
         let mut scanner = Scanner::default();
         let unit = units(text).into_iter().next()?;
         let claim = claim(&unit, &mut scanner);
-        let wanted = Wanted::new(&claim, self);
+        let wanted = ClaimTerms::new(&claim, self);
         let first = *self.nearest_spans(&wanted).first()?;
         nearest(&claim, &wanted, &self.read[first])
     }
@@ -229,7 +229,7 @@ impl Spans<'_> {
                 coverage: 0.0,
             };
         }
-        let wanted = Wanted::new(&claim, self);
+        let wanted = ClaimTerms::new(&claim, self);
         let mut found = Vec::new();
         let verdict = if cites.is_empty() {
             let (verdict, numbers) = self.look_up(&claim, &unit.words, &wanted, options);
@@ -276,7 +276,7 @@ impl Spans<'_> {
     }
 
     /// By the rules, and by a model if it was used.
-    fn verdict(&self, claim: &Claim, text: &str, wanted: &Wanted, numbers: &[usize], options: &Options<'_>) -> Verdict {
+    fn verdict(&self, claim: &Claim, text: &str, wanted: &ClaimTerms, numbers: &[usize], options: &Options<'_>) -> Verdict {
         let rules = judge(claim, text, wanted, self, numbers, options);
         match options.judged {
             Some(judged) => {
@@ -288,7 +288,7 @@ impl Spans<'_> {
     }
 
     /// Indexes of the spans that share the most words with a claim, best first.
-    pub(crate) fn nearest_spans(&self, wanted: &Wanted) -> Vec<usize> {
+    pub(crate) fn nearest_spans(&self, wanted: &ClaimTerms) -> Vec<usize> {
         let mut near = vec![0.0_f32; self.len()];
         for (id, weight) in wanted.ids() {
             let spans = &self.postings[id as usize];
@@ -304,16 +304,17 @@ impl Spans<'_> {
     }
 
     /// The best verdict of any span, or of the two nearest together.
-    fn look_up(&self, claim: &Claim, text: &str, wanted: &Wanted, options: &Options<'_>) -> (Verdict, Vec<usize>) {
+    fn look_up(&self, claim: &Claim, text: &str, wanted: &ClaimTerms, options: &Options<'_>) -> (Verdict, Vec<usize>) {
         let mut order = self.nearest_spans(wanted);
         // `2 of them are done` has no word except what was counted, `12% of 4350 is 522` none at all.
         let is_bare = order.is_empty();
         let is_given =
-            |number: &Number, read: &Read| bears(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given));
-        let borne = |span: usize| claim.numbers.iter().filter(|number| is_given(number, &self.read[span])).count();
-        let mut counted: Vec<(usize, usize)> = (0..self.len()).filter(|span| !order.contains(span)).map(|span| (borne(span), span)).collect();
-        counted.retain(|(borne, _)| *borne > 0);
-        counted.sort_by_key(|(borne, span)| (std::cmp::Reverse(*borne), *span));
+            |number: &Number, read: &Read| confirms(claim, number, read) || is_bare && read.numbers.iter().any(|given| number.is_borne_out_by(given));
+        let confirmed_count = |span: usize| claim.numbers.iter().filter(|number| is_given(number, &self.read[span])).count();
+        let mut counted: Vec<(usize, usize)> =
+            (0..self.len()).filter(|span| !order.contains(span)).map(|span| (confirmed_count(span), span)).collect();
+        counted.retain(|(count, _)| *count > 0);
+        counted.sort_by_key(|(count, span)| (std::cmp::Reverse(*count), *span));
         order.extend(counted.into_iter().take(LOOKED_UP_MAX).map(|(_, span)| span));
         let mut best: Option<(Verdict, Vec<usize>)> = None;
         let pair = if order.len() > 1 { vec![order[0] + 1, order[1] + 1] } else { Vec::new() };

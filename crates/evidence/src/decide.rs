@@ -207,7 +207,7 @@ fn log_odds(probability: f32) -> f32 {
 }
 
 /// The combined probability of rules and model.
-pub(crate) struct Odds {
+pub(crate) struct CombinedScore {
     pub(crate) score: f32,
     pub(crate) by: DecidedBy,
     /// Set only if the claim is not supported.
@@ -257,9 +257,9 @@ impl Finding<'_> {
     }
 }
 
-impl Odds {
+impl CombinedScore {
     /// `None` if a rule decides alone.
-    pub(crate) fn of(rules: &Finding<'_>, model: &ModelVerdict, weights: &DecisionWeights) -> Option<Odds> {
+    pub(crate) fn of(rules: &Finding<'_>, model: &ModelVerdict, weights: &DecisionWeights) -> Option<CombinedScore> {
         if rules.is_final() {
             return None;
         }
@@ -278,7 +278,7 @@ impl Odds {
         let score = 1.0 / (1.0 + (-odds).exp());
         let is_model = (model.supported >= SUPPORTED_MIN) == (score >= SUPPORTED_MIN);
         let is_contradicted = score < SUPPORTED_MIN && model.contradicted >= CONTRADICTED_MIN;
-        Some(Odds {
+        Some(CombinedScore {
             score,
             by: if is_model { DecidedBy::Verifier } else { DecidedBy::Rules },
             contradicted_by: model.contradicted_by.filter(|_| is_contradicted),
@@ -291,7 +291,7 @@ fn together(rules: &Decided, coverage: f32, evidence_words: usize, model: &Model
         return rules.clone();
     }
     let finding = Finding { is_supported: rules.status == ClaimStatus::Supported, problems: &rules.problems, coverage, evidence_words };
-    let Some(odds) = Odds::of(&finding, model, weights) else { return rules.clone() };
+    let Some(odds) = CombinedScore::of(&finding, model, weights) else { return rules.clone() };
     let status = match odds.contradicted_by {
         _ if odds.score >= SUPPORTED_MIN => ClaimStatus::Supported,
         Some(_) => ClaimStatus::Contradicted,

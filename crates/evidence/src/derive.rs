@@ -189,7 +189,7 @@ fn clause<'c>(claim: &'c Claim, number: &Number) -> Clause<'c> {
 }
 
 /// Whether a fact of this span is what the sentence states with this number.
-pub(crate) fn bears(claim: &Claim, number: &Number, read: &Read) -> bool {
+pub(crate) fn confirms(claim: &Claim, number: &Number, read: &Read) -> bool {
     !read.derived.is_empty() && {
         let clause = clause(claim, number);
         read.derived.iter().any(|fact| fits(claim, number, &clause, fact, read))
@@ -237,15 +237,16 @@ fn means_all(claim: &Claim, number: &Number, clause: &Clause<'_>, read: &Read) -
 }
 
 /// Bit mask of the claim's numbers that a fact confirms.
-pub(crate) fn borne(claim: &Claim, reads: &[&Read]) -> u64 {
-    let is_borne = |number: &Number| reads.iter().any(|read| bears(claim, number, read));
+pub(crate) fn confirmed_numbers(claim: &Claim, reads: &[&Read]) -> u64 {
+    let is_borne = |number: &Number| reads.iter().any(|read| confirms(claim, number, read));
     claim.numbers.iter().take(64).enumerate().filter(|(_, number)| is_borne(number)).fold(0, |bits, (bit, _)| bits | (1 << bit))
 }
 
 /// Whether part of the claim is in the tool's reply, and not only in its arguments.
 pub(crate) fn is_anchored(claim: &Claim, read: &Read) -> bool {
     let Some(label) = &read.label else { return false };
-    let has_number = claim.numbers.iter().any(|number| read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read));
+    let has_number =
+        claim.numbers.iter().any(|number| read.numbers.iter().any(|given| number.is_borne_out_by(given)) || confirms(claim, number, read));
     let has_date = claim.dates.iter().any(|date| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years)));
     let has_value = || {
         let values = read.fields.iter().flat_map(|field| read.words[field.words.clone()].iter());
@@ -334,8 +335,9 @@ pub(crate) fn misnamed(claim: &Claim, reads: &[&Read], place: &str) -> Option<Pr
     // The 15 of `OR-15` is part of a name.
     let is_alone = |number: &&Number| number.unit == Unit::None && !number.is_year() && !claim.words[number.words.start].joined;
     for number in claim.numbers.iter().filter(is_alone) {
-        let is_told =
-            |read: &&Read| read.fields.is_empty() && (read.numbers.iter().any(|given| number.is_borne_out_by(given)) || bears(claim, number, read));
+        let is_told = |read: &&Read| {
+            read.fields.is_empty() && (read.numbers.iter().any(|given| number.is_borne_out_by(given)) || confirms(claim, number, read))
+        };
         if reads.iter().any(is_told) {
             continue;
         }
@@ -384,7 +386,7 @@ pub(crate) fn crossed(claim: &Claim, text: &str, reads: &[&Read], spans: &Spans<
                     add(at, row, &field.name);
                 }
             }
-            for number in claim.numbers.iter().filter(|number| !is_word && !reads.iter().any(|read| bears(claim, number, read))) {
+            for number in claim.numbers.iter().filter(|number| !is_word && !reads.iter().any(|read| confirms(claim, number, read))) {
                 let is_given = read.numbers.iter().any(|given| field.words.contains(&given.words.start) && number.is_borne_out_by(given));
                 if is_given {
                     add(number.words.start, row, &field.name);

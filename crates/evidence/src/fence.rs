@@ -103,7 +103,7 @@ pub fn visible(text: &str) -> String {
 /// `visible`, with no line or token that could be parsed as prompt markup.
 pub fn defused(text: &str) -> String {
     let seen = visible(text);
-    let seen = bent(&seen);
+    let seen = neutralized(&seen);
     // Lines that look like our numbered passages are altered.
     let mut out = String::with_capacity(seen.len());
     for line in seen.split_inclusive('\n') {
@@ -183,7 +183,7 @@ const BRACKETED: &[&str] = &[
     "args",
 ];
 
-fn bent(text: &str) -> String {
+fn neutralized(text: &str) -> String {
     const TAG_CHARS_MAX: usize = 200;
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

@@ -33,7 +33,7 @@ pub(crate) struct Verdict {
 }
 
 /// A claim's words in terms of these spans: the bit of each stem, and the weight of each bit.
-pub(crate) struct Wanted {
+pub(crate) struct ClaimTerms {
     bits: HashMap<u32, (u128, f32)>,
     weights: Vec<f32>,
     total: f32,
@@ -44,8 +44,8 @@ const WORDS_COUNTED_MAX: usize = 100;
 /// The weight of a number relative to a word when the best sentences are searched.
 const NUMBER_WEIGHT: f32 = 0.5;
 
-impl Wanted {
-    pub(crate) fn new(claim: &Claim, spans: &Spans<'_>) -> Wanted {
+impl ClaimTerms {
+    pub(crate) fn new(claim: &Claim, spans: &Spans<'_>) -> ClaimTerms {
         let mut bits: HashMap<u32, (u128, f32)> = HashMap::new();
         let mut weights = Vec::new();
         let mut seen: HashMap<&str, usize> = HashMap::new();
@@ -64,7 +64,7 @@ impl Wanted {
             }
         }
         let total = weights.iter().sum();
-        Wanted { bits, weights, total }
+        ClaimTerms { bits, weights, total }
     }
 
     /// The stems for looking up spans.
@@ -98,7 +98,7 @@ impl Window<'_> {
     }
 }
 
-pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_>, numbers: &[usize], options: &Options<'_>) -> Verdict {
+pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimTerms, spans: &Spans<'_>, numbers: &[usize], options: &Options<'_>) -> Verdict {
     let reads: Vec<&Read> = numbers.iter().filter_map(|number| spans.read.get(number.wrapping_sub(1))).collect();
     let place = place(numbers, spans.len());
     let mut problems = Vec::new();
@@ -116,7 +116,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     }
     // Arguments of a tool count only together with its reply.
     let labels: Vec<&Label> = reads.iter().filter(|read| derive::is_anchored(claim, read)).filter_map(|read| read.label.as_ref()).collect();
-    let held_to = HeldTo { reads: &reads, labels: &labels, spans, options };
+    let held_to = ClaimEvidence { reads: &reads, labels: &labels, spans, options };
     facts(claim, text, &held_to, &place, &mut problems);
     if problems.is_empty() {
         problems.extend(derive::crossed(claim, text, &reads, spans));
@@ -130,7 +130,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
     let asked =
         labels.iter().fold(0, |mask, label| mask | label.stems.iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits));
     let (mask, held) = windows.iter().take(3).fold((asked, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
-    let held = held | derive::borne(claim, &reads);
+    let held = held | derive::confirmed_numbers(claim, &reads);
     // Matching words scattered over a span count less.
     let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
     let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
@@ -180,7 +180,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &Wanted, spans: &Spans<'_
 }
 
 /// The sentences of a span closest to a claim, as text.
-pub(crate) fn nearest(claim: &Claim, wanted: &Wanted, read: &Read) -> Option<String> {
+pub(crate) fn nearest(claim: &Claim, wanted: &ClaimTerms, read: &Read) -> Option<String> {
     best_window(claim, wanted, read).map(|window| window.text().to_owned())
 }
 
@@ -193,15 +193,15 @@ fn liked(likeness: &Likeness, text: &str, best: &Window<'_>, score: f32, options
 }
 
 /// The evidence for the facts of one claim.
-struct HeldTo<'h> {
+struct ClaimEvidence<'h> {
     reads: &'h [&'h Read],
     labels: &'h [&'h Label],
     spans: &'h Spans<'h>,
     options: &'h Options<'h>,
 }
 
-fn facts(claim: &Claim, text: &str, held_to: &HeldTo<'_>, place: &str, problems: &mut Vec<Problem>) {
-    let HeldTo { reads, labels, spans, options } = *held_to;
+fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, problems: &mut Vec<Problem>) {
+    let ClaimEvidence { reads, labels, spans, options } = *held_to;
     let shown = |words: &Range<usize>| text[claim.words[words.start].range.start..claim.words[words.end - 1].range.end].trim().to_owned();
     let mut push = |kind: ProblemKind, what: String, words: String| {
         if problems.len() < 12 {
@@ -216,7 +216,7 @@ fn facts(claim: &Claim, text: &str, held_to: &HeldTo<'_>, place: &str, problems:
             push(ProblemKind::Number, what.clone(), format!("the number {what} is not what was counted: {counted}"));
         } else if !is_given
             && !is_asked
-            && !reads.iter().any(|read| derive::bears(claim, number, read))
+            && !reads.iter().any(|read| derive::confirms(claim, number, read))
             && !derive::is_calculated(claim, number, reads, options)
         {
             let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
@@ -291,11 +291,11 @@ fn has_name(read: &Read, word: &Word) -> bool {
         || (word.shape == Shape::Upper && read.initials.contains(&word.plain))
 }
 
-fn cover(wanted: &Wanted, read: &Read, words: Range<usize>) -> u128 {
+fn cover(wanted: &ClaimTerms, read: &Read, words: Range<usize>) -> u128 {
     read.stems[words].iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits)
 }
 
-fn best_window<'r>(claim: &Claim, wanted: &Wanted, read: &'r Read) -> Option<Window<'r>> {
+fn best_window<'r>(claim: &Claim, wanted: &ClaimTerms, read: &'r Read) -> Option<Window<'r>> {
     let heads: u128 = read.sentences[..read.heads].iter().fold(0, |mask, words| mask | cover(wanted, read, words.clone()));
     let facts_in = |words: &Range<usize>| {
         let numbers =
@@ -460,7 +460,7 @@ fn numbered<'w>(words: &'w [Word], number: &Range<usize>) -> Option<&'w str> {
     (is_joined && word.is_capital() && !word.is_stop).then_some(word.stem.as_str())
 }
 
-fn missing_words(claim: &Claim, wanted: &Wanted, mask: u128) -> String {
+fn missing_words(claim: &Claim, wanted: &ClaimTerms, mask: u128) -> String {
     let mut seen = HashSet::new();
     let distinct = claim.content.iter().filter(|(index, _)| seen.insert(claim.words[*index].stem.as_str())).take(WORDS_COUNTED_MAX);
     let missing = distinct.enumerate().filter(|(bit, (_, weight))| mask & (1 << bit) == 0 && *weight >= 1.0 && *bit < wanted.weights.len());

@@ -14,9 +14,9 @@ use crate::check::{Options, Problem, ProblemKind, Sentence, Status};
 use crate::cite::tidied;
 use crate::claim::claim;
 use crate::conflict::{Candidate, Conflict, candidates};
-use crate::decide::{DecidedBy, Finding, ModelVerdict, Odds, SUPPORTED_MIN, WEAK_MIN, text_of};
+use crate::decide::{CombinedScore, DecidedBy, Finding, ModelVerdict, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
-use crate::judge::{Verdict, Wanted};
+use crate::judge::{ClaimTerms, Verdict};
 use crate::language::is_english;
 use crate::sentences::{Kind, Unit, units};
 use crate::span::Form;
@@ -126,7 +126,7 @@ impl Questions {
                 cites.push(*number);
             }
         }
-        let nearest = spans.nearest_spans(&Wanted::new(&claim, spans)).into_iter().map(|index| index + 1).filter(is_prose);
+        let nearest = spans.nearest_spans(&ClaimTerms::new(&claim, spans)).into_iter().map(|index| index + 1).filter(is_prose);
         let nearest: Vec<usize> = nearest.take(if cites.is_empty() { LOOKED_UP_MAX } else { NEAREST_MAX }).collect();
         let together = match (cites.as_slice(), nearest.as_slice()) {
             ([], [first, second, ..]) => vec![*first, *second],
@@ -236,7 +236,7 @@ impl Judged {
         let verifier = Some(Judgement { supported: model.supported, contradicted: model.contradicted });
         let finding =
             Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence_words: words };
-        let Some(odds) = Odds::of(&finding, &model, &self.weights) else { return Verdict { verifier, ..rules } };
+        let Some(odds) = CombinedScore::of(&finding, &model, &self.weights) else { return Verdict { verifier, ..rules } };
         let coverage = rules.coverage;
         if odds.score >= SUPPORTED_MIN {
             let problems = Vec::new();

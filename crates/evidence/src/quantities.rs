@@ -83,7 +83,7 @@ pub(crate) fn magnitude(plain: &str) -> Option<f64> {
 }
 
 /// Suffixes of digits without a space; `221B` and `5G` are identifiers.
-pub(crate) fn hangs_on_number(tail: &str) -> bool {
+pub(crate) fn is_number_suffix(tail: &str) -> bool {
     let is_one_letter_unit = matches!(tail, "m" | "g" | "h" | "W" | "V" | "l" | "t" | "s" | "k" | "K" | "M" | "x");
     is_one_letter_unit || matches!(tail, "st" | "nd" | "rd" | "th" | "am" | "pm" | "bn") || (tail.len() > 1 && unit(tail).is_some())
 }

@@ -54,12 +54,12 @@ impl Word {
 /// Caches the properties of words, which repeat.
 pub(crate) struct Scanner {
     stemmer: Stemmer,
-    known: HashMap<String, Known>,
+    known: HashMap<String, WordInfo>,
 }
 
 /// The properties of a word that do not depend on its position.
 #[derive(Clone)]
-struct Known {
+struct WordInfo {
     plain: String,
     stem: String,
     shape: Shape,
@@ -141,7 +141,7 @@ impl Scanner {
             // `71st`, `5km`: the digits and their suffix.
             let digits = raw.bytes().take_while(|b| b.is_ascii_digit() || matches!(b, b'.' | b',')).count();
             let tail = &raw[digits..];
-            let cut = if digits > 0 && quantities::hangs_on_number(tail) { Some(digits) } else { None };
+            let cut = if digits > 0 && quantities::is_number_suffix(tail) { Some(digits) } else { None };
             let start = end_of(from);
             match cut {
                 Some(cut) => {
@@ -161,12 +161,12 @@ impl Scanner {
             None => {
                 let (plain, shape) = (plain(raw), shape(raw));
                 let stem = if shape == Shape::Number || shape == Shape::Identifier { plain.clone() } else { self.stem(&plain) };
-                let known = Known { is_stop: lists::is_stop(&plain), plain, stem, shape };
+                let known = WordInfo { is_stop: lists::is_stop(&plain), plain, stem, shape };
                 self.known.insert(raw.to_owned(), known.clone());
                 known
             }
         };
-        let Known { plain, stem, shape, is_stop } = known;
+        let WordInfo { plain, stem, shape, is_stop } = known;
         Word { range: start..start + raw.len(), plain, stem, shape, is_stop, begins, breaks, joined }
     }
 

@@ -199,9 +199,9 @@ fn long_and_deep_input_stays_quick() {
         "<|".repeat(20_000),
         "1,".repeat(20_000),
     ] {
-        let begun = Instant::now();
+        let started = Instant::now();
         let cited = cite(&text, &read, Strict::Mark, &Options::default());
-        println!("{:>9.1?} for {} bytes of {:?}", begun.elapsed(), text.len(), &text.chars().take(4).collect::<String>());
+        println!("{:>9.1?} for {} bytes of {:?}", started.elapsed(), text.len(), &text.chars().take(4).collect::<String>());
         assert!(citations(&cited.body).iter().all(|citation| citation.numbers.iter().all(|number| *number <= cited.sources.len())));
         defused(&text);
         found("t.t", Trust::Untrusted, &text, None);
@@ -217,16 +217,16 @@ fn speed_of_a_thousand_sentences_against_two_hundred_spans() {
     let sentences: Vec<&str> = set.lines().filter_map(|line| line.strip_prefix("supported: ").or_else(|| line.strip_prefix("number: "))).collect();
     let spans: Vec<Span> =
         (0..200).map(|n| Span { text: format!("{} Copy {n}.", texts[n % texts.len()]), source: "t.t".into(), ..Span::default() }).collect();
-    let begun = Instant::now();
+    let started = Instant::now();
     let read = Spans::new(&spans);
-    println!("200 spans read in {:?}", begun.elapsed());
+    println!("200 spans read in {:?}", started.elapsed());
     for (name, cited) in [("cited", true), ("uncited, looked up", false)] {
         let lines =
             (0..1_000).map(|n| format!("{}{}", sentences[n % sentences.len()], if cited { format!(" [{}]", n % 200 + 1) } else { String::new() }));
         let answer = lines.collect::<Vec<_>>().join("\n\n");
-        let begun = Instant::now();
+        let started = Instant::now();
         let checked = read.check(&answer, &Options::default());
-        println!("{} sentences, {name}: {:?}", checked.sentences.len(), begun.elapsed());
+        println!("{} sentences, {name}: {:?}", checked.sentences.len(), started.elapsed());
         assert!(checked.sentences.len() >= 1_000);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! show(&spans, question, budget_tokens) -> (Vec<Message>, Vec<Span>)   messages of role `evidence`, and the spans they show, [1] first
+//! with_evidence(messages, &spans, about, &profile, reply_tokens)         the same, put before the last message within what the context leaves
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   only the spans, to keep in a state
 //! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
 //! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
@@ -25,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::claims::{self, DraftAnswer};
+use crate::input::ModelProfile;
 use crate::prompt;
 
 /// A checked answer.
@@ -58,6 +60,22 @@ pub struct Answer {
 pub fn show(spans: &[Span], question: &str, budget_tokens: usize) -> (Vec<Message>, Vec<Span>) {
     let shown = pick(spans, question, budget_tokens);
     (messages(&shown), shown)
+}
+
+/// The messages with the passages that fit into the context before the last one, which is the question; and these passages.
+pub fn with_evidence(
+    mut messages: Vec<Message>,
+    spans: &[Span],
+    about: &str,
+    profile: &ModelProfile,
+    reply_tokens: u32,
+) -> (Vec<Message>, Vec<Span>) {
+    let used = prompt::tokens_of(&messages);
+    let (evidence, shown) = show(spans, about, profile.evidence_tokens(used, reply_tokens));
+    let question = messages.pop();
+    messages.extend(evidence);
+    messages.extend(question);
+    (messages, shown)
 }
 
 /// The spans that fit, in their order. The last one may be shortened to the part that fits.

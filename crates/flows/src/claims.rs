@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PROMPT, schema(profile, passages)                 the request; none for a large model, or if nothing was found
-//! heard(replies, is_asked) -> DraftAnswer           the reply: facts, or else plain text
+//! read_reply(replies, is_asked) -> DraftAnswer           the reply: facts, or else plain text
 //!
 //!   {"facts": [{"sentence": "He was born in Bath, Maine.", "source": 2}], "short_answer": "Bath, Maine"}
 //!   ─► **Bath, Maine** [2].
@@ -80,7 +80,7 @@ pub(crate) fn schema(profile: &ModelProfile, passages: usize) -> Option<Value> {
 }
 
 /// The content of the first reply. A reply that should be `facts` and is not still counts as an answer if it is readable text.
-pub(crate) fn heard(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
+pub(crate) fn read_reply(replies: &Replies<'_>, is_asked: bool) -> Result<DraftAnswer, Failure> {
     let words = |text: Option<String>| text.map(|markdown| DraftAnswer { markdown, short: None });
     let said = match replies.value(0) {
         Ok(value) if is_asked => read(value).or_else(|| words(prompt::prose(value.as_str()?))),
@@ -199,7 +199,7 @@ fn cited(words: &str, sources: &[u64]) -> String {
 mod tests {
     use super::*;
 
-    fn said(value: &Value) -> (String, Option<String>) {
+    fn read_claim(value: &Value) -> (String, Option<String>) {
         let said = read(value).unwrap_or_default();
         (said.markdown, said.short)
     }
@@ -208,11 +208,11 @@ mod tests {
     fn the_short_answer_leads_and_cites_what_its_facts_cite() {
         let facts =
             json!([{ "sentence": "King was the first governor [9].", "source": 2 }, { "sentence": "King was born in Bath, Maine", "source": 1 }]);
-        let (markdown, short) = said(&json!({ "facts": facts, "short_answer": "Bath, Maine." }));
+        let (markdown, short) = read_claim(&json!({ "facts": facts, "short_answer": "Bath, Maine." }));
         assert_eq!(markdown, "**Bath, Maine** [2][1].\n\nKing was the first governor [2]. King was born in Bath, Maine [1].");
         assert_eq!(short.as_deref(), Some("Bath, Maine"));
         let as_text = json!(format!("Here it is: {}", json!({ "facts": facts, "short_answer": "Bath, Maine." })));
-        assert_eq!(said(&as_text).0, markdown);
+        assert_eq!(read_claim(&as_text).0, markdown);
     }
 
     #[test]
@@ -228,7 +228,7 @@ mod tests {
             (fact("At 3.5 m it ends."), "3.5 m", "**3.5 m** [1].\n\nAt 3.5 m it ends [1].", true),
         ];
         for (facts, short, expected, leads) in cases {
-            let (markdown, kept) = said(&json!({ "facts": facts, "short_answer": short }));
+            let (markdown, kept) = read_claim(&json!({ "facts": facts, "short_answer": short }));
             assert_eq!((markdown.as_str(), kept.is_some()), (expected, leads));
         }
         for nothing in [json!({}), json!({ "facts": [] }), json!({ "facts": [{ "sentence": " " }], "short_answer": " " }), json!("words"), json!(3)] {
@@ -245,8 +245,8 @@ mod tests {
         assert!(with_abstention("Answer.\n", &tuned, 3).ends_with(ABSTAIN));
         let facts_min = |profile: &ModelProfile| schema(profile, 3).unwrap()["properties"]["facts"]["minItems"].clone();
         assert_eq!((facts_min(&small), facts_min(&tuned)), (json!(1), json!(0)));
-        assert_eq!(said(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
-        assert_eq!(said(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));
+        assert_eq!(read_claim(&json!({ "facts": [], "short_answer": " " })), (NOT_ANSWERED.to_owned(), None));
+        assert_eq!(read_claim(&json!({ "facts": [], "short_answer": "Bath" })), ("**Bath**.".to_owned(), Some("Bath".to_owned())));
     }
 
     #[test]

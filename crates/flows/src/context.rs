@@ -88,7 +88,7 @@ pub fn settings(input: &mut Value) -> Option<&mut Map<String, Value>> {
 }
 
 /// The question with the earlier questions it refers to, from an input that is not parsed yet.
-pub fn asked(input: &Value) -> String {
+pub fn full_question(input: &Value) -> String {
     let question = input.get("question").and_then(Value::as_str).unwrap_or_default();
     let history: Vec<Message> = input.get("history").and_then(|history| serde_json::from_value(history.clone()).ok()).unwrap_or_default();
     crate::follow_up::in_full(question.trim(), &history)

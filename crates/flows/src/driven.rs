@@ -5,7 +5,7 @@ use serde_json::Value;
 
 pub(crate) type ScriptedReply = Result<Value, Failure>;
 
-pub(crate) struct Driven {
+pub(crate) struct DrivenRun {
     pub(crate) outcome: Outcome,
     /// The effects requested together, per step.
     pub(crate) batches: Vec<Vec<Effect>>,
@@ -15,7 +15,7 @@ pub(crate) struct Driven {
 }
 
 /// `world` gets the effect and the number of earlier effects of the same kind and name.
-pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, usize) -> ScriptedReply) -> Driven {
+pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, usize) -> ScriptedReply) -> DrivenRun {
     let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
     let mut batches: Vec<Vec<Effect>> = Vec::new();
     let outcome = loop {
@@ -42,10 +42,10 @@ pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, 
             _ => {}
         }
     }
-    Driven { outcome, batches, notes, said, passed }
+    DrivenRun { outcome, batches, notes, said, passed }
 }
 
-impl Driven {
+impl DrivenRun {
     pub(crate) fn output(&self) -> &Value {
         self.outcome.output().unwrap_or_else(|| panic!("{:?}", self.outcome))
     }

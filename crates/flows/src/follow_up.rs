@@ -16,7 +16,7 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     let mut before =
         history.iter().rev().filter(|message| message.role == "user").map(|message| message.content.trim()).filter(|text| !text.is_empty());
     let mut last = question;
-    while asked.len() < BEFORE_MAX && leans(last) {
+    while asked.len() < BEFORE_MAX && is_follow_up(last) {
         let Some(earlier) = before.next() else { break };
         // A repeated question adds no context.
         if earlier != last {
@@ -32,7 +32,7 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
 }
 
 /// Whether it is too short or refers back, so that it is not self-contained.
-pub fn leans(question: &str) -> bool {
+pub fn is_follow_up(question: &str) -> bool {
     let words: Vec<String> = question.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
     let has_number = words.iter().any(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     if question.ends_with('?') && words.len() <= SHORT_WORDS_MAX + usize::from(has_number) {

@@ -3,7 +3,7 @@
 use graph::{Effect, Event, Failure, FailureKind, Message, Next, Outcome, Reply, Run, Start};
 use serde_json::{Value, json};
 
-pub(crate) struct Played {
+pub(crate) struct PlayedRun {
     pub(crate) outcome: Outcome,
     /// Every attempt in order, including those of children.
     pub(crate) effects: Vec<Effect>,
@@ -15,7 +15,7 @@ pub(crate) struct Played {
     pub(crate) took_us: u64,
 }
 
-impl Played {
+impl PlayedRun {
     pub(crate) fn output(&self) -> &Value {
         self.outcome.output().unwrap_or_else(|| panic!("{:?}", self.outcome))
     }
@@ -46,15 +46,15 @@ pub(crate) fn judged(effect: &Effect, supported: f32) -> Reply {
 /// The reply to an effect with this many milliseconds. `None` for an agent runs the flow of that name.
 pub(crate) type World<'w> = dyn FnMut(&Effect, u64) -> Option<Reply> + 'w;
 
-pub(crate) fn play(flow: &str, input: Value, world: &mut World<'_>) -> Played {
+pub(crate) fn play(flow: &str, input: Value, world: &mut World<'_>) -> PlayedRun {
     play_edited(flow, input, None, world)
 }
 
 /// The same, with the state patched on entering a node, as in a branch of a run.
-pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Value)>, world: &mut World<'_>) -> Played {
+pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Value)>, world: &mut World<'_>) -> PlayedRun {
     let graph = crate::all().unwrap().into_iter().find(|graph| graph.name() == flow).unwrap_or_else(|| panic!("no flow {flow}"));
     let mut run = Run::start(&graph, Start::new(flow, "thread", "run", input)).unwrap();
-    let mut played = Played {
+    let mut played = PlayedRun {
         outcome: Outcome::Done { output: Value::Null },
         effects: Vec::new(),
         path: Vec::new(),
@@ -62,7 +62,7 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
         said: Vec::new(),
         took_us: 0,
     };
-    let mut answer = |effect: &Effect, deadline_ms: u64, played: &mut Played| {
+    let mut answer = |effect: &Effect, deadline_ms: u64, played: &mut PlayedRun| {
         played.effects.push(effect.clone());
         let judged = (effect.name() == evidence::JUDGE).then(|| judged(effect, 0.9));
         let reply = judged.or_else(|| world(effect, deadline_ms)).unwrap_or_else(|| match effect {
@@ -116,7 +116,7 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
     played
 }
 
-fn keep(events: Vec<graph::NumberedEvent>, played: &mut Played) {
+fn keep(events: Vec<graph::NumberedEvent>, played: &mut PlayedRun) {
     for told in events {
         match told.event {
             Event::Entered { node, .. } => played.path.push(node.to_string()),

@@ -115,7 +115,7 @@ fn objects(text: &str) -> Vec<Map<String, Value>> {
 
 /// Input of a team's agent.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(try_from = "Given<S>", bound = "S: DeserializeOwned + JsonSchema")]
+#[serde(try_from = "RawInput<S>", bound = "S: DeserializeOwned + JsonSchema")]
 pub struct Visit<S> {
     /// The conversation.
     pub messages: Vec<Turn>,
@@ -142,7 +142,7 @@ pub fn asked(messages: &[Turn]) -> String {
 /// The input before conversion: a state, or the input of any other flow.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, bound = "S: DeserializeOwned + JsonSchema")]
-struct Given<S> {
+struct RawInput<S> {
     #[serde(default)]
     messages: Vec<Turn>,
     #[serde(default)]
@@ -165,11 +165,11 @@ struct Given<S> {
     settings: Option<S>,
 }
 
-impl<S> TryFrom<Given<S>> for Visit<S> {
+impl<S> TryFrom<RawInput<S>> for Visit<S> {
     type Error = String;
 
-    fn try_from(given: Given<S>) -> Result<Self, String> {
-        let Given { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
+    fn try_from(given: RawInput<S>) -> Result<Self, String> {
+        let RawInput { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
         if let Some(question) = question {
             let mut before: Vec<Turn> = history.into_iter().map(|said| Turn::new(&said.role, said.content)).collect();
             before.append(&mut messages);

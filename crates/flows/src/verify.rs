@@ -36,12 +36,12 @@ pub enum Verify {
 
 /// How a flow checks its text.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Means<'m> {
+pub(crate) struct CheckOptions<'m> {
     pub(crate) verify: Verify,
     pub(crate) model: &'m ModelProfile,
 }
 
-impl Means<'_> {
+impl CheckOptions<'_> {
     fn has_verifier(&self) -> bool {
         self.verify != Verify::Rules && self.model.has_verifier
     }
@@ -84,7 +84,7 @@ enum Stage {
 }
 
 impl Check {
-    pub(crate) fn new(text: impl Into<String>, spans: &[Span], means: Means<'_>) -> Check {
+    pub(crate) fn new(text: impl Into<String>, spans: &[Span], means: CheckOptions<'_>) -> Check {
         let mut check = Check { text: text.into(), ..Check::default() };
         if spans.is_empty() || !means.has_verifier() && !means.has_model() {
             return check;
@@ -101,7 +101,7 @@ impl Check {
     }
 
     /// The next request; `None` once it is done.
-    pub(crate) fn request(&self, spans: &[Span], means: Means<'_>) -> Option<Request> {
+    pub(crate) fn request(&self, spans: &[Span], means: CheckOptions<'_>) -> Option<Request> {
         match self.stage {
             Stage::Verifier => {
                 let questions = Questions::of(&self.text, &Spans::new(spans));
@@ -114,7 +114,7 @@ impl Check {
     }
 
     /// Takes the reply to [`Check::request`].
-    pub(crate) fn take(&mut self, spans: &[Span], means: Means<'_>, reply: Result<&Value, Failure>) {
+    pub(crate) fn take(&mut self, spans: &[Span], means: CheckOptions<'_>, reply: Result<&Value, Failure>) {
         let taken = match self.stage {
             Stage::Verifier => reply.and_then(|value| self.take_judgements(spans, value)),
             Stage::Model => reply.and_then(|value| self.take_decisions(spans, means, value)),
@@ -138,7 +138,7 @@ impl Check {
         }
     }
 
-    fn leave_verifier(&mut self, spans: &[Span], means: Means<'_>) {
+    fn leave_verifier(&mut self, spans: &[Span], means: CheckOptions<'_>) {
         self.stage = Stage::Done;
         if means.has_model() {
             self.uncertain = self.judged(spans).unwrap_or_default().uncertain(&self.text, &Spans::new(spans));
@@ -160,7 +160,7 @@ impl Check {
     }
 
     /// The passages that fit beside the statements, and the messages with them.
-    fn model_messages(&self, spans: &[Span], means: Means<'_>) -> (Vec<graph::Message>, Vec<Span>) {
+    fn model_messages(&self, spans: &[Span], means: CheckOptions<'_>) -> (Vec<graph::Message>, Vec<Span>) {
         let statements: Vec<String> = self.uncertain.iter().enumerate().map(|(at, text)| format!("{}. {text}", at + 1)).collect();
         let statements = prompt::user(statements.join("\n"));
         let mut messages = vec![prompt::system(PROMPT.to_owned())];
@@ -175,7 +175,7 @@ impl Check {
         (self.uncertain.len() as u32 + 1) * TOKENS_PER_STATEMENT
     }
 
-    fn model_request(&self, spans: &[Span], means: Means<'_>) -> Request {
+    fn model_request(&self, spans: &[Span], means: CheckOptions<'_>) -> Request {
         let (messages, shown) = self.model_messages(spans, means);
         let verdict = json!({
             "type": "object",
@@ -197,7 +197,7 @@ impl Check {
         call.label("checking what is uncertain").deadline_ms(MODEL_DEADLINE_MS).last()
     }
 
-    fn take_decisions(&mut self, spans: &[Span], means: Means<'_>, value: &Value) -> Result<(), Failure> {
+    fn take_decisions(&mut self, spans: &[Span], means: CheckOptions<'_>, value: &Value) -> Result<(), Failure> {
         #[derive(Deserialize)]
         struct Verdicts {
             verdicts: Vec<Verdict>,
@@ -241,7 +241,7 @@ pub(crate) struct Unchecked {
 }
 
 impl Unchecked {
-    pub(crate) fn new(said: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: Means<'_>) -> Unchecked {
+    pub(crate) fn new(said: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: CheckOptions<'_>) -> Unchecked {
         let check = Check::new(said.markdown.as_str(), &shown, means);
         Unchecked { said, shown, is_strict, check }
     }
@@ -250,11 +250,11 @@ impl Unchecked {
         self.check.is_done()
     }
 
-    pub(crate) fn ask(&self, means: Means<'_>) -> Ask {
+    pub(crate) fn ask(&self, means: CheckOptions<'_>) -> Ask {
         Ask { requests: self.check.request(&self.shown, means).into_iter().collect() }
     }
 
-    pub(crate) fn fold(&mut self, means: Means<'_>, replies: &Replies<'_>) {
+    pub(crate) fn fold(&mut self, means: CheckOptions<'_>, replies: &Replies<'_>) {
         self.check.take(&self.shown, means, replies.value(0));
     }
 
@@ -297,14 +297,14 @@ mod tests {
         let small = ModelProfile { is_small: true, ..LARGE };
         let blind = ModelProfile { has_verifier: false, ..LARGE };
         let asked = |verify, model: &ModelProfile| {
-            let means = Means { verify, model };
+            let means = CheckOptions { verify, model };
             Check::new(ANSWER, &spans(), means).request(&spans(), means).map(|request| request.effect.name().to_owned())
         };
         assert_eq!(asked(Verify::Fast, &LARGE).as_deref(), Some(JUDGE));
         assert_eq!(asked(Verify::Model, &small).as_deref(), Some(JUDGE));
         assert_eq!((asked(Verify::Rules, &LARGE), asked(Verify::Fast, &blind)), (None, None));
         assert_eq!(asked(Verify::Model, &blind).as_deref(), Some("verify"), "without a verifier a large model judges what the rules leave open");
-        let means = Means { verify: Verify::Fast, model: &LARGE };
+        let means = CheckOptions { verify: Verify::Fast, model: &LARGE };
         assert!(Check::new(ANSWER, &[], means).is_done());
     }
 
@@ -313,7 +313,7 @@ mod tests {
         for (verify, model, is_asked) in
             [(Verify::Model, LARGE, true), (Verify::Fast, LARGE, false), (Verify::Model, ModelProfile { is_small: true, ..LARGE }, false)]
         {
-            let means = Means { verify, model: &model };
+            let means = CheckOptions { verify, model: &model };
             let mut check = Check::new(ANSWER, &spans(), means);
             let reply = judgements(&check, 0.45, 0.1);
             check.take(&spans(), means, Ok(&reply));
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn what_is_certain_is_not_asked_again_and_failures_leave_what_was_known() {
-        let means = Means { verify: Verify::Model, model: &LARGE };
+        let means = CheckOptions { verify: Verify::Model, model: &LARGE };
         let mut certain = Check::new("Recovery starts where the state was saved most recently [1].", &spans(), means);
         let reply = judgements(&certain, 0.99, 0.0);
         certain.take(&spans(), means, Ok(&reply));
@@ -348,7 +348,7 @@ mod tests {
         assert!(check.is_done() && check.failure.as_ref().is_some_and(|why| why.contains("verdicts cannot be read")), "{check:?}");
         assert!(statuses(&check).iter().all(|(_, by, _)| *by == DecidedBy::Rules));
         let wrong = json!({ "judgements": [], "weights": DecisionWeights::default() });
-        let means = Means { verify: Verify::Fast, model: &LARGE };
+        let means = CheckOptions { verify: Verify::Fast, model: &LARGE };
         let mut check = Check::new(ANSWER, &spans(), means);
         check.take(&spans(), means, Ok(&wrong));
         assert!(check.is_done() && check.failure.as_ref().is_some_and(|why| why.contains("another number")), "{check:?}");

@@ -1,7 +1,7 @@
 //! Addresses of the network that a run may open although it has read private text: those in the user's own words, and those of public results. Mail
 //! addresses in the user's words are those that something may be sent to without asking.
 //!
-//! An address that a model composed after it read a private document can carry that document's text to whoever owns the address. An address that the user
+//! An address that a model composed after it read a private document can carry that document's text to the owner of the address. An address that the user
 //! wrote, or that a public result gave before, was composed without it. Here they are only collected; the tool handler compares them with a call.
 
 use std::collections::BTreeSet;

@@ -78,7 +78,7 @@ pub struct Request {
     /// Effects of the same ask that must be over first.
     pub needs: Vec<Need>,
     /// Places in the effect that are filled from other replies.
-    pub holes: Vec<Hole>,
+    pub holes: Vec<Placeholder>,
     /// Places that the flow itself filled from replies of earlier steps: a JSON pointer into the effect's body, and the effect's name. They count as
     /// holes where it matters whose words an argument carries.
     pub filled: Vec<(String, String)>,
@@ -131,7 +131,7 @@ impl Request {
     }
 
     /// Adds a place that is filled from another reply.
-    pub fn hole(mut self, hole: Hole) -> Self {
+    pub fn hole(mut self, hole: Placeholder) -> Self {
         self.holes.push(hole);
         self
     }
@@ -174,7 +174,7 @@ impl Request {
 }
 
 /// Everything an effect waits for: what it needs, and what its holes are filled from.
-pub(crate) fn awaited<'a>(needs: &'a [Need], holes: &'a [Hole]) -> impl Iterator<Item = usize> + 'a {
+pub(crate) fn awaited<'a>(needs: &'a [Need], holes: &'a [Placeholder]) -> impl Iterator<Item = usize> + 'a {
     needs.iter().map(|need| need.of).chain(holes.iter().map(|hole| hole.from))
 }
 
@@ -192,7 +192,7 @@ pub struct Need {
 /// Holes stand beside the arguments and not inside them: text that a model or a tool wrote can look like anything, and still
 /// never become a reference. They also say exactly which arguments carry foreign words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Hole {
+pub struct Placeholder {
     /// Where to put it: a JSON pointer into the effect's body (`/arguments/query`, `/messages/0/content`, `/input`).
     pub at: String,
     /// Bytes of the string at `at` to replace; `None` replaces the whole value.
@@ -204,15 +204,15 @@ pub struct Hole {
     pub part: String,
 }
 
-impl Hole {
+impl Placeholder {
     /// Fills the value at `at` with a part of reply `from`.
     pub fn whole(at: impl Into<String>, from: usize, part: impl Into<String>) -> Self {
-        Hole { at: at.into(), within: None, from, part: part.into() }
+        Placeholder { at: at.into(), within: None, from, part: part.into() }
     }
 
     /// Fills a range of bytes of the text at `at` with a part of reply `from`.
     pub fn within(at: impl Into<String>, bytes: Range<usize>, from: usize, part: impl Into<String>) -> Self {
-        Hole { at: at.into(), within: Some(bytes), from, part: part.into() }
+        Placeholder { at: at.into(), within: Some(bytes), from, part: part.into() }
     }
 }
 

@@ -11,7 +11,7 @@ pub enum Effect {
     CallTool(ToolCall),
     /// A remote agent, or another flow as a child run.
     CallAgent(AgentCall),
-    /// Parks the run until somebody answers.
+    /// Parks the run until a person answers.
     AskPerson(Question),
 }
 

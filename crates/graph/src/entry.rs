@@ -20,7 +20,7 @@ pub enum Entry {
         task: TaskId,
         /// From 1.
         attempt: u32,
-        /// What was asked; a replay that asks something else is told apart here.
+        /// What was asked; a replay that asks something else is detected here.
         asked: Digest,
         /// What came back.
         reply: Arc<Reply>,
@@ -51,7 +51,7 @@ pub enum Entry {
         /// The merge patch.
         patch: Arc<Value>,
     },
-    /// Somebody ended the run.
+    /// The run was cancelled.
     Cancelled {
         /// In their words.
         reason: String,

@@ -2,18 +2,18 @@
 
 use serde_json::Value;
 
-use crate::{Effect, Failure, FailureKind, Hole};
+use crate::{Effect, Failure, FailureKind, Placeholder};
 
 /// `reply_of` gives the successful reply of an earlier effect. What does not fit is a failure the flow can read, because the
 /// reference may come from a model's plan.
-pub(crate) fn fill<'a>(effect: &Effect, holes: &[Hole], mut reply_of: impl FnMut(usize) -> Option<&'a Value>) -> Result<Effect, Failure> {
+pub(crate) fn fill<'a>(effect: &Effect, holes: &[Placeholder], mut reply_of: impl FnMut(usize) -> Option<&'a Value>) -> Result<Effect, Failure> {
     let wrong = |message: String| Failure::new(FailureKind::Reference, message);
     let mut whole = serde_json::to_value(effect).map_err(|e| wrong(e.to_string()))?;
     // The enum's tag is the one outer key; pointers are relative to the body below it.
     let body = whole.as_object_mut().and_then(|tagged| tagged.values_mut().next()).ok_or_else(|| wrong("effect has no body".into()))?;
 
     // Later ranges first, so that earlier ones keep their place.
-    let mut ordered: Vec<&Hole> = holes.iter().collect();
+    let mut ordered: Vec<&Placeholder> = holes.iter().collect();
     ordered.sort_by_key(|hole| std::cmp::Reverse(start(hole)));
     let mut filled_from: Vec<(&str, usize)> = Vec::new();
     if let Some((a, b)) = clash(holes) {
@@ -51,14 +51,14 @@ pub(crate) fn fill<'a>(effect: &Effect, holes: &[Hole], mut reply_of: impl FnMut
 }
 
 /// Two holes of which one replaces the whole of what the other one changes.
-fn clash(holes: &[Hole]) -> Option<(&Hole, &Hole)> {
-    let inside = |inner: &Hole, outer: &Hole| {
+fn clash(holes: &[Placeholder]) -> Option<(&Placeholder, &Placeholder)> {
+    let inside = |inner: &Placeholder, outer: &Placeholder| {
         outer.within.is_none() && inner.at.strip_prefix(&outer.at).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
     holes.iter().enumerate().find_map(|(at, a)| holes[at + 1..].iter().find(|b| inside(a, b) || inside(b, a)).map(|b| (a, b)))
 }
 
-fn start(hole: &Hole) -> usize {
+fn start(hole: &Placeholder) -> usize {
     hole.within.as_ref().map_or(0, |range| range.start)
 }
 
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(arguments: Value, holes: &[Hole], expected: Result<Value, &str>) {
+    fn check(arguments: Value, holes: &[Placeholder], expected: Result<Value, &str>) {
         let replies = [json!({"title": "Ada", "year": 1815, "list": ["x"]}), json!("text"), json!(["other tool", {}])];
         let filled = fill(&crate::tool("t", arguments), holes, |i| replies.get(i));
         match (filled, expected) {
@@ -79,10 +79,10 @@ mod tests {
 
     #[test]
     fn whole_values_and_parts_of_text() {
-        check(json!({"q": null}), &[Hole::whole("/arguments/q", 0, "/list")], Ok(json!({"q": ["x"]})));
+        check(json!({"q": null}), &[Placeholder::whole("/arguments/q", 0, "/list")], Ok(json!({"q": ["x"]})));
         check(
             json!({"q": "born: ?, name: ?"}),
-            &[Hole::within("/arguments/q", 6..7, 0, "/year"), Hole::within("/arguments/q", 15..16, 0, "/title")],
+            &[Placeholder::within("/arguments/q", 6..7, 0, "/year"), Placeholder::within("/arguments/q", 15..16, 0, "/title")],
             Ok(json!({"q": "born: 1815, name: Ada"})),
         );
     }
@@ -94,19 +94,23 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_says_so() {
-        check(json!({"q": 1}), &[Hole::whole("/arguments/q", 0, "/nothing")], Err("nothing at \"/nothing\""));
-        check(json!({"q": 1}), &[Hole::whole("/arguments/zz/y", 0, "")], Err("no place"));
-        check(json!({"q": 1}), &[Hole::whole("/arguments/q", 9, "")], Err("no reply"));
-        check(json!({"q": 1}), &[Hole::within("/arguments/q", 0..1, 0, "/year")], Err("no text"));
-        check(json!({"q": "ä"}), &[Hole::within("/arguments/q", 0..1, 0, "/year")], Err("not a place"));
+        check(json!({"q": 1}), &[Placeholder::whole("/arguments/q", 0, "/nothing")], Err("nothing at \"/nothing\""));
+        check(json!({"q": 1}), &[Placeholder::whole("/arguments/zz/y", 0, "")], Err("no place"));
+        check(json!({"q": 1}), &[Placeholder::whole("/arguments/q", 9, "")], Err("no reply"));
+        check(json!({"q": 1}), &[Placeholder::within("/arguments/q", 0..1, 0, "/year")], Err("no text"));
+        check(json!({"q": "ä"}), &[Placeholder::within("/arguments/q", 0..1, 0, "/year")], Err("not a place"));
         check(
             json!({"q": "abc"}),
-            &[Hole::within("/arguments/q", 0..2, 0, "/year"), Hole::within("/arguments/q", 1..3, 0, "/year")],
+            &[Placeholder::within("/arguments/q", 0..2, 0, "/year"), Placeholder::within("/arguments/q", 1..3, 0, "/year")],
             Err("not a place"),
         );
-        check(json!({}), &[Hole::whole("/tool", 0, "/list")], Err("not valid"));
-        check(json!({}), &[Hole::whole("", 2, "")], Err("no call"));
-        check(json!({"q": "abc"}), &[Hole::whole("/arguments", 0, ""), Hole::within("/arguments/q", 0..1, 0, "/year")], Err("one another"));
-        check(json!({"q": "abc"}), &[Hole::whole("/arguments/q", 0, ""), Hole::whole("/arguments/q", 0, "/year")], Err("one another"));
+        check(json!({}), &[Placeholder::whole("/tool", 0, "/list")], Err("not valid"));
+        check(json!({}), &[Placeholder::whole("", 2, "")], Err("no call"));
+        check(
+            json!({"q": "abc"}),
+            &[Placeholder::whole("/arguments", 0, ""), Placeholder::within("/arguments/q", 0..1, 0, "/year")],
+            Err("one another"),
+        );
+        check(json!({"q": "abc"}), &[Placeholder::whole("/arguments/q", 0, ""), Placeholder::whole("/arguments/q", 0, "/year")], Err("one another"));
     }
 }

@@ -117,13 +117,13 @@ type Input<S> = Box<dyn Fn(Value) -> Result<S, String> + Send + Sync>;
 type Output<S> = Box<dyn Fn(&S) -> Value + Send + Sync>;
 type Keep<S> = Box<dyn Fn(&S) -> Vec<Note> + Send + Sync>;
 type PhaseLimit<S> = Box<dyn Fn(&S, &str) -> Option<u64> + Send + Sync>;
-type Named<S> = (String, Box<dyn Node<S>>, Vec<String>);
+type NamedNode<S> = (String, Box<dyn Node<S>>, Vec<String>);
 
 /// Builds a [`Graph`]: nodes, edges, and what applies to all of them.
 #[must_use]
 pub struct Builder<S> {
     name: String,
-    nodes: Vec<Named<S>>,
+    nodes: Vec<NamedNode<S>>,
     start: Option<String>,
     limits: Limits,
     budget: Budget,
@@ -275,7 +275,7 @@ where
             end: END.into(),
             blank: "".into(),
             shape: Digest::of_text(""),
-            behaviour: Box::new(Typed {
+            behaviour: Box::new(TypedGraph {
                 nodes: behaviour,
                 input: self.input,
                 output: self.output,
@@ -329,7 +329,7 @@ pub(crate) trait Behaviour: Send + Sync {
     fn phase_limit_ms(&self, state: &State, phase: &str) -> Option<u64>;
 }
 
-struct Typed<S> {
+struct TypedGraph<S> {
     nodes: Vec<Box<dyn Node<S>>>,
     input: Input<S>,
     output: Output<S>,
@@ -337,7 +337,7 @@ struct Typed<S> {
     phase_limit_ms: PhaseLimit<S>,
 }
 
-impl<S> Behaviour for Typed<S>
+impl<S> Behaviour for TypedGraph<S>
 where
     S: Serialize + DeserializeOwned + Send + 'static,
 {

@@ -68,7 +68,7 @@ mod reply;
 mod run;
 
 pub use addresses::{Addresses, is_mailbox};
-pub use ask::{Ask, AskError, Backoff, Hole, Need, Request};
+pub use ask::{Ask, AskError, Backoff, Need, Placeholder, Request};
 pub use budget::{Budget, Reserve, Usage};
 pub use effect::{AgentCall, Effect, Message, ModelCall, Question, ToolCall, ToolSpec, agent, model, person, tool};
 pub use entry::{ENTRY_VERSION, Entry, EntryError, Origin, Parent, RunContext, Start};
@@ -77,7 +77,7 @@ pub use event::{Event, NumberedEvent};
 pub use graph::{Builder, END, Graph, GraphError};
 pub use key::{Digest, Key, RunId, TaskId, ThreadId, UserId, child_run};
 pub use limits::Limits;
-pub use memory::{Context, Note, Reach, WITHOUT_FINDINGS};
+pub use memory::{Context, Note, NoteScope, WITHOUT_FINDINGS};
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
 pub use run::{

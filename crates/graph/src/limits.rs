@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// The bounds one run of a graph lives in. Each is named in the error that reports it.
+/// The limits of one run of a graph. Each is named in the error that reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {

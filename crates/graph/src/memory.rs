@@ -1,4 +1,4 @@
-//! What a flow is told of the time before a run, and what it leaves for the time after. Only data: a driver gathers the one and keeps the other.
+//! What a flow gets from earlier runs, and what it keeps for later ones. Only data: a driver reads and writes it.
 //!
 //! ```text
 //!   Context ── recall ──► input ── run ──► Done ── keep ──► Notes
@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::Message;
 
 /// A run whose output has this field set to `true` says that its answer holds no findings: it is about the conversation itself ("what did I
-/// ask first?"), or nothing was found. Later runs of the thread are told which messages of the history are such answers.
+/// ask first?"), or nothing was found. Later runs of the thread get a list of the messages of the history that are such answers.
 pub const WITHOUT_FINDINGS: &str = "without_findings";
 
 /// The context of one user in one thread when a run starts.
@@ -44,7 +44,7 @@ pub struct Note {
     /// Null takes the older one away and leaves nothing.
     pub value: Value,
     /// Who finds it later.
-    pub reach: Reach,
+    pub reach: NoteScope,
     /// It expires after this time at the latest.
     pub ms_max: Option<i64>,
 }
@@ -52,7 +52,7 @@ pub struct Note {
 /// Where a note applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum NoteScope {
     /// In all threads of the user.
     User,
     /// Only in the thread it was made in.

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use crate::Error;
-use crate::full_text::{FullText, Kept, State, Writer};
+use crate::full_text::{FullText, State, StoredPassage, Writer};
 use crate::fuse::{self, List};
 use crate::links::{Links, Sampled};
 use crate::passage::Passage;
@@ -41,7 +41,7 @@ pub struct Corpus {
     shelf: Arc<VectorCache>,
     model: Model,
     filler: Filler,
-    now: RwLock<Arc<Now>>,
+    now: RwLock<Arc<Snapshot>>,
     /// Serializes changes within this process; tantivy's lock does so between processes.
     changing: Mutex<()>,
 }
@@ -101,7 +101,7 @@ impl Corpus {
         let shelf = Arc::new(shelf);
         let opened = |text: &Path| {
             let full_text = FullText::open(text)?;
-            Ok::<_, Error>((Arc::new(Now::read(&full_text, &shelf)?), full_text))
+            Ok::<_, Error>((Arc::new(Snapshot::read(&full_text, &shelf)?), full_text))
         };
         let (now, full_text) = match opened(&text) {
             Ok(opened) => opened,
@@ -166,10 +166,10 @@ impl Corpus {
             let weight = scores.len() as f32 / rows.len().max(1) as f32;
             lists.push(List { name: "vectors", weight, rows: fuse::best(scores, DEPTH) });
         }
-        self.hop(&now, question, &is_visible, &mut lists)?;
+        self.add_named_passages(&now, question, &is_visible, &mut lists)?;
         let mut hits = Vec::new();
         for (row, score) in fuse::fuse(&lists).into_iter().take(size) {
-            let Kept { file, at, passage } = now.state.kept(row)?;
+            let StoredPassage { file, at, passage } = now.state.kept(row)?;
             hits.push(Hit { file, passage, at, score });
         }
         let lists =
@@ -178,7 +178,7 @@ impl Corpus {
     }
 
     /// Adds passages named in the question, and those named by the best results so far.
-    fn hop(&self, now: &Now, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
+    fn add_named_passages(&self, now: &Snapshot, question: &str, is_visible: &dyn Fn(u32) -> bool, lists: &mut Vec<List>) -> Result<(), Error> {
         let worth = now.links.worth;
         if worth <= 0.0 {
             return Ok(());
@@ -195,7 +195,7 @@ impl Corpus {
         let scores: HashMap<u32, f32> = so_far.iter().copied().collect();
         let mut named: HashMap<u32, f32> = HashMap::new();
         for (place, (row, _)) in so_far.iter().take(HOP_FROM).enumerate() {
-            let Kept { file, passage, .. } = now.state.kept(*row)?;
+            let StoredPassage { file, passage, .. } = now.state.kept(*row)?;
             // A name shared by many passages counts less for each.
             let by_name = now.links.named(&passage.text).into_iter().map(|named| (named.row, 1.0 / (named.namesakes as f32).sqrt()));
             let written = passage.links.iter().filter_map(|link| Some((now.links.target(&file, link)?, 1.0)));
@@ -213,7 +213,7 @@ impl Corpus {
         Ok(())
     }
 
-    fn now(&self) -> Arc<Now> {
+    fn now(&self) -> Arc<Snapshot> {
         self.now.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
@@ -227,7 +227,7 @@ impl Change<'_> {
     pub fn replace(&mut self, file: &str, at: Option<i64>, passages: Vec<Passage>) -> Result<(), Error> {
         self.writer.remove(file);
         for passage in passages {
-            self.writer.add(&Kept { file: file.into(), at, passage })?;
+            self.writer.add(&StoredPassage { file: file.into(), at, passage })?;
         }
         Ok(())
     }
@@ -235,7 +235,7 @@ impl Change<'_> {
     /// Durable and searchable when this returns; vectors follow later.
     pub fn commit(self) -> Result<(), Error> {
         self.writer.commit()?;
-        let now = Arc::new(Now::read(&self.corpus.full_text, &self.corpus.shelf)?);
+        let now = Arc::new(Snapshot::read(&self.corpus.full_text, &self.corpus.shelf)?);
         *self.corpus.now.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
         self.corpus.filler.fill(now);
         Ok(())
@@ -243,7 +243,7 @@ impl Change<'_> {
 }
 
 /// One state of the index with its in-memory data.
-struct Now {
+struct Snapshot {
     state: State,
     /// Rows that are not deleted.
     rows: Vec<u32>,
@@ -256,16 +256,16 @@ struct Now {
     file_of: Vec<u32>,
 }
 
-impl Now {
+impl Snapshot {
     fn read(full_text: &FullText, shelf: &VectorCache) -> Result<Self, Error> {
         let state = full_text.state()?;
         let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
         let file_of = vec![NO_FILE; state.rows as usize];
-        let mut now = Now { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default(), files: Vec::new(), file_of };
+        let mut now = Snapshot { state, rows: Vec::new(), keys: HashMap::new(), slots, links: Links::default(), files: Vec::new(), file_of };
         let mut links = Links::default();
-        let Now { state, rows, keys, slots, files, file_of, .. } = &mut now;
+        let Snapshot { state, rows, keys, slots, files, file_of, .. } = &mut now;
         let mut numbers: HashMap<String, u32> = HashMap::new();
-        state.all(|row, Kept { file, passage, .. }| {
+        state.all(|row, StoredPassage { file, passage, .. }| {
             rows.push(row);
             file_of[row as usize] = *numbers.entry(file.clone()).or_insert_with(|| {
                 files.push(file.clone());
@@ -287,7 +287,7 @@ impl Now {
         let mut text = |row: u32| now.state.kept(row).ok().map(|kept| kept.passage.text);
         let chosen = links.sample(&now.rows, &mut text);
         let sample = chosen.into_iter().map(|row| {
-            let Kept { passage, .. } = now.state.kept(row)?;
+            let StoredPassage { passage, .. } = now.state.kept(row)?;
             Ok(Sampled { row, title: passage.title, text: passage.text })
         });
         let sample = sample.collect::<Result<Vec<_>, Error>>()?;
@@ -312,7 +312,7 @@ impl Now {
     }
 }
 
-impl vectors::Corpus for Now {
+impl vectors::Corpus for Snapshot {
     fn total(&self) -> usize {
         self.rows.len()
     }

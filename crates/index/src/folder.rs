@@ -147,7 +147,7 @@ impl Folders {
     /// Reads changed files. When this returns, all of them are in full text; vectors follow later.
     pub fn refresh(&self, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
         let mut report = Report::default();
-        let seen = self.look(&mut report, tell);
+        let seen = self.scan(&mut report, tell);
         let mut manifest = self.manifest().clone();
         let gone: Vec<String> = manifest.files.keys().filter(|file| !seen.contains_key(*file)).cloned().collect();
         let stale: Vec<(&String, &FileStamp)> = seen.iter().filter(|(file, seen)| !manifest.is_current(file, seen)).collect();
@@ -278,7 +278,7 @@ impl Folders {
         self.corpus.wait(limit)
     }
 
-    fn look(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, FileStamp> {
+    fn scan(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, FileStamp> {
         let mut seen = BTreeMap::new();
         for root in &self.roots {
             let home = self.home.clone();

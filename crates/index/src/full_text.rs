@@ -17,7 +17,7 @@ use tantivy::{DocAddress, DocId, IndexReader, IndexWriter, ReloadPolicy, Score, 
 
 use crate::Error;
 use crate::passage::Passage;
-use crate::words::{self, Words};
+use crate::words::{self, TermTokenizer};
 
 const TOKENIZER: &str = "words";
 /// One writer thread: text arrives as fast as files are read, and a single segment is searched fastest.
@@ -43,7 +43,7 @@ struct Fields {
 
 /// A stored passage, with its file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Kept {
+pub(crate) struct StoredPassage {
     pub(crate) file: String,
     /// When the file was last changed, in seconds since 1970.
     pub(crate) at: Option<i64>,
@@ -55,7 +55,7 @@ impl FullText {
         let (schema, fields) = schema();
         let directory = tantivy::directory::MmapDirectory::open(folder).map_err(TantivyError::from)?;
         let index = tantivy::Index::open_or_create(directory, schema)?;
-        index.tokenizers().register(TOKENIZER, TextAnalyzer::builder(Words).build());
+        index.tokenizers().register(TOKENIZER, TextAnalyzer::builder(TermTokenizer).build());
         let reader = index.reader_builder().reload_policy(ReloadPolicy::Manual).try_into()?;
         Ok(FullText { index, reader, fields })
     }
@@ -92,7 +92,7 @@ impl Writer {
         self.writer.delete_term(Term::from_field_text(self.fields.file, file));
     }
 
-    pub(crate) fn add(&mut self, kept: &Kept) -> Result<(), Error> {
+    pub(crate) fn add(&mut self, kept: &StoredPassage) -> Result<(), Error> {
         let mut document = TantivyDocument::default();
         let passage = &kept.passage;
         document.add_text(self.fields.file, &kept.file);
@@ -165,13 +165,13 @@ impl State {
         }
     }
 
-    pub(crate) fn kept(&self, row: u32) -> Result<Kept, Error> {
+    pub(crate) fn kept(&self, row: u32) -> Result<StoredPassage, Error> {
         let segment = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
         self.parsed(&self.searcher.doc(DocAddress::new(segment as u32, row - self.starts[segment]))?)
     }
 
     /// Every row that is not deleted.
-    pub(crate) fn all(&self, mut see: impl FnMut(u32, Kept)) -> Result<(), Error> {
+    pub(crate) fn all(&self, mut see: impl FnMut(u32, StoredPassage)) -> Result<(), Error> {
         for (segment, start) in self.searcher.segment_readers().iter().zip(&self.starts) {
             let store = segment.get_store_reader(8).map_err(TantivyError::from)?;
             for document in segment.doc_ids_alive() {
@@ -186,7 +186,7 @@ impl State {
         Ok(self.searcher.doc_freq(&Term::from_field_text(self.fields.body, term))?)
     }
 
-    fn parsed(&self, document: &TantivyDocument) -> Result<Kept, Error> {
+    fn parsed(&self, document: &TantivyDocument) -> Result<StoredPassage, Error> {
         let text = document.get_first(self.fields.kept).and_then(|value| value.as_str()).unwrap_or_default();
         serde_json::from_str(text).map_err(|error| Error::Broken(error.to_string()))
     }

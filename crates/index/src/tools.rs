@@ -34,8 +34,8 @@ pub struct Tool {
 }
 
 pub struct Tools {
-    listed: Arc<Listed>,
-    words: Words,
+    listed: Arc<ToolTexts>,
+    words: Bm25Index,
     shelf: Arc<VectorCache>,
     model: Model,
     filler: Filler,
@@ -59,11 +59,11 @@ impl Tools {
         let texts: Vec<String> = tools.iter().map(Tool::meaning).collect();
         let keys: Vec<Key> = texts.iter().map(|text| vectors::key(text)).collect();
         let slots = keys.iter().map(|key| AtomicU32::new(shelf.slot(*key).unwrap_or(NO_SLOT))).collect();
-        let listed = Arc::new(Listed { texts, keys, slots });
+        let listed = Arc::new(ToolTexts { texts, keys, slots });
         let shelf = Arc::new(shelf);
         let filler = Filler::new(model.clone(), shelf.clone());
         filler.fill(listed.clone());
-        Ok(Tools { listed, words: Words::of(tools), shelf, model: model.clone(), filler })
+        Ok(Tools { listed, words: Bm25Index::of(tools), shelf, model: model.clone(), filler })
     }
 
     /// Best first. Never waits for vectors: existing ones are used.
@@ -97,13 +97,13 @@ impl Tools {
 
 const NO_SLOT: u32 = u32::MAX;
 
-struct Listed {
+struct ToolTexts {
     texts: Vec<String>,
     keys: Vec<Key>,
     slots: Vec<AtomicU32>,
 }
 
-impl vectors::Corpus for Listed {
+impl vectors::Corpus for ToolTexts {
     fn total(&self) -> usize {
         self.texts.len()
     }
@@ -144,13 +144,13 @@ impl Tool {
 }
 
 /// BM25 over a list in memory.
-struct Words {
+struct Bm25Index {
     postings: HashMap<String, Vec<(u32, f32)>>,
     /// Length of each tool's text, relative to the mean.
     lengths: Vec<f32>,
 }
 
-impl Words {
+impl Bm25Index {
     fn of(tools: &[Tool]) -> Self {
         let mut postings: HashMap<String, Vec<(u32, f32)>> = HashMap::new();
         let mut lengths = Vec::new();
@@ -167,7 +167,7 @@ impl Words {
         }
         let mean = (lengths.iter().sum::<f32>() / lengths.len().max(1) as f32).max(1.0);
         lengths.iter_mut().for_each(|length| *length /= mean);
-        Words { postings, lengths }
+        Bm25Index { postings, lengths }
     }
 
     fn search(&self, question: &str) -> Vec<u32> {

@@ -124,22 +124,22 @@ fn pairs(run: &str, terms: &mut Vec<String>) {
 
 /// The same terms, for tantivy.
 #[derive(Clone, Default)]
-pub(crate) struct Words;
+pub(crate) struct TermTokenizer;
 
-pub(crate) struct Terms {
+pub(crate) struct TermStream {
     terms: std::vec::IntoIter<String>,
     token: Token,
 }
 
-impl Tokenizer for Words {
-    type TokenStream<'a> = Terms;
+impl Tokenizer for TermTokenizer {
+    type TokenStream<'a> = TermStream;
 
-    fn token_stream<'a>(&'a mut self, text: &'a str) -> Terms {
-        Terms { terms: terms(text).into_iter(), token: Token::default() }
+    fn token_stream<'a>(&'a mut self, text: &'a str) -> TermStream {
+        TermStream { terms: terms(text).into_iter(), token: Token::default() }
     }
 }
 
-impl TokenStream for Terms {
+impl TokenStream for TermStream {
     fn advance(&mut self) -> bool {
         let Some(term) = self.terms.next() else { return false };
         self.token.position = self.token.position.wrapping_add(1);

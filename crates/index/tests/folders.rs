@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -10,16 +12,9 @@ use baton_index::{Answer, Error, Folders, Limits, Model, Report, Sources, State}
 use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
-struct TestFolder {
-    folder: TempDir,
-    home: TempDir,
-}
+use support::TestFolder;
 
 impl TestFolder {
-    fn new() -> Self {
-        TestFolder { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
-    }
-
     /// A copy of the files beside this test.
     fn with_files() -> Self {
         let place = TestFolder::new();
@@ -28,12 +23,6 @@ impl TestFolder {
             fs::copy(entry.path(), place.folder.path().join(entry.file_name())).unwrap();
         }
         place
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        let path = self.folder.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
     }
 
     fn open(&self) -> Folders {

@@ -2,29 +2,18 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use baton_index::{Folders, Limits, Model, OwnedFolder};
-use tempfile::TempDir;
 
-struct TestFolder {
-    folder: TempDir,
-    home: TempDir,
-}
+use support::TestFolder;
 
 impl TestFolder {
-    fn new() -> Self {
-        TestFolder { folder: TempDir::new().unwrap(), home: TempDir::new().unwrap() }
-    }
-
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().canonicalize().unwrap().join(name)
-    }
-
-    fn write(&self, name: &str, text: &str) {
-        fs::create_dir_all(self.path(name).parent().unwrap()).unwrap();
-        fs::write(self.path(name), text).unwrap();
     }
 
     /// The folders `shared` and `uploads`; each user has one below `uploads`.

@@ -11,7 +11,7 @@ use rmcp::transport::auth::{AuthorizationMetadataSource, AuthorizationRequest, A
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use rmcp::transport::{AuthClient, AuthError, AuthorizationManager, WWWAuthenticateParams};
 
-use super::config::{OAuth, Reach, ServerConfig};
+use super::config::{OAuth, ServerConfig, ServerTransport};
 use super::credentials::Credentials;
 use super::http::BoundedHttp;
 
@@ -47,7 +47,7 @@ pub(crate) enum Refusal {
 impl Authorized {
     /// None for a server that is not reached over HTTP, or if nobody can agree and no tokens are kept.
     pub(crate) fn new(name: &str, config: &ServerConfig, consent: Option<Arc<dyn Consent>>, folder: Option<&Path>) -> Option<Self> {
-        let Reach::Http { url, .. } = &config.reach else { return None };
+        let ServerTransport::Http { url, .. } = &config.reach else { return None };
         if consent.is_none() && folder.is_none() {
             return None;
         }

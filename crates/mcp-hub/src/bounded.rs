@@ -4,7 +4,7 @@
 //! answered, so that one call fails with a reason and the connection lives on. The request's id may stand at either end of the
 //! message (some SDKs write it last), so every byte is looked at and none is kept.
 //!
-//! The transport behind is told the same limit and drops the part of the line that already went through.
+//! The inner transport has the same limit and drops the part of the line that already went through.
 
 use std::pin::Pin;
 use std::sync::Arc;

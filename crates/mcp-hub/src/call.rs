@@ -157,7 +157,7 @@ async fn once(link: &Link, params: CallToolRequestParams, options: &CallOptions)
     let _busy = link.busy();
     let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
     let handle = link.peer().send_cancellable_request(request, PeerRequestOptions::no_options()).await?;
-    let _listening = options.progress.is_heard().then(|| link.listeners.add(handle.progress_token.clone(), options.progress.clone()));
+    let _listening = options.progress.has_listener().then(|| link.listeners.add(handle.progress_token.clone(), options.progress.clone()));
     let mut waiting = Waiting { peer: link.peer().clone(), id: Some(handle.id.clone()) };
     let result = handle.await_response().await;
     waiting.id = None;
@@ -194,22 +194,24 @@ async fn more_rights(server: &Server, error: &ServiceError, step_ups: usize) -> 
 }
 
 fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
-    let told = |kind, words: String| Failure::new(kind, server.stderr_tail().strike(&clip(&words, ERROR_BYTES_MAX)));
+    let failed = |kind, words: String| Failure::new(kind, server.stderr_tail().redact(&clip(&words, ERROR_BYTES_MAX)));
     match error {
-        ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => told(FailureKind::Limit, format!("{}: {}", entry.name, error.message)),
+        ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => {
+            failed(FailureKind::Limit, format!("{}: {}", entry.name, error.message))
+        }
         ServiceError::McpError(error) if error.code == ErrorCode::INVALID_PARAMS => {
-            told(FailureKind::Invalid, format!("{} refused its arguments: {}", entry.name, error.message))
+            failed(FailureKind::Invalid, format!("{} refused its arguments: {}", entry.name, error.message))
         }
         ServiceError::McpError(error) if error.code == ErrorCode::METHOD_NOT_FOUND => {
-            told(FailureKind::Refused, format!("{}: {}", entry.name, error.message))
+            failed(FailureKind::Refused, format!("{}: {}", entry.name, error.message))
         }
-        ServiceError::McpError(error) => told(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
+        ServiceError::McpError(error) => failed(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
         other => {
             server.doubt();
             let words = format!("{}: the call broke off ({})", entry.name, server.stderr_tail().after(&words(other)));
             match entry.repeatability {
-                Repeatability::Repeatable => told(FailureKind::Network, words).retry(),
-                Repeatability::Checkable | Repeatability::Once => told(FailureKind::InDoubt, format!("{words}; it may have happened")),
+                Repeatability::Repeatable => failed(FailureKind::Network, words).retry(),
+                Repeatability::Checkable | Repeatability::Once => failed(FailureKind::InDoubt, format!("{words}; it may have happened")),
             }
         }
     }

@@ -38,7 +38,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
-    pub reach: Reach,
+    pub reach: ServerTransport,
     pub enabled: bool,
     /// The user answers for what this server says about its own tools.
     pub trusted: bool,
@@ -52,16 +52,16 @@ pub struct ServerConfig {
 
 /// How a server is come by.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Reach {
-    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, Private>, cwd: Option<PathBuf> },
-    Http { url: String, headers: BTreeMap<String, Private> },
+pub enum ServerTransport {
+    Stdio { command: String, args: Vec<String>, env: BTreeMap<String, RedactedText>, cwd: Option<PathBuf> },
+    Http { url: String, headers: BTreeMap<String, RedactedText> },
 }
 
 /// A client that was registered by hand with the server's authorization server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OAuth {
     pub client_id: Option<String>,
-    pub client_secret: Option<Private>,
+    pub client_secret: Option<RedactedText>,
     /// An `https:` address of this client's own description, for authorization servers that read one.
     pub metadata_url: Option<String>,
     pub scopes: Vec<String>,
@@ -71,11 +71,11 @@ pub struct OAuth {
 
 /// A value that may be a secret: it is used, and never shown.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Private(String);
+pub struct RedactedText(String);
 
-impl Private {
+impl RedactedText {
     pub fn new(text: impl Into<String>) -> Self {
-        Private(text.into())
+        RedactedText(text.into())
     }
 
     pub(crate) fn reveal(&self) -> &str {
@@ -83,23 +83,23 @@ impl Private {
     }
 }
 
-impl fmt::Debug for Private {
+impl fmt::Debug for RedactedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Private(…)")
+        f.write_str("RedactedText(…)")
     }
 }
 
 impl ServerConfig {
     pub fn stdio(command: impl Into<String>, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
-        ServerConfig::new(Reach::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None })
+        ServerConfig::new(ServerTransport::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None })
     }
 
     pub fn http(url: impl Into<String>) -> Self {
-        ServerConfig::new(Reach::Http { url: url.into(), headers: BTreeMap::new() })
+        ServerConfig::new(ServerTransport::Http { url: url.into(), headers: BTreeMap::new() })
     }
 
-    pub fn new(reach: Reach) -> Self {
+    pub fn new(reach: ServerTransport) -> Self {
         ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None, definition: None }
     }
 
@@ -219,7 +219,7 @@ fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill
         _ if entry.kind.as_deref() == Some("sse") => {
             return Err("it speaks HTTP+SSE, which streamable HTTP replaced in 2025; name its streamable address with \"type\": \"http\"".into());
         }
-        (Some(command), _) => Reach::Stdio {
+        (Some(command), _) => ServerTransport::Stdio {
             command: fill(command)?,
             args: entry.args.iter().map(|arg| fill(arg)).collect::<Result<_, _>>()?,
             env: variables(&entry.env, fill_value)?,
@@ -230,15 +230,16 @@ fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill
             if !url.starts_with("http://") && !url.starts_with("https://") {
                 return Err(format!("{url:?} is no http(s) address"));
             }
-            let headers = entry.headers.iter().map(|(name, value)| Ok((name.clone(), Private(fill_value(value)?)))).collect::<Result<_, String>>()?;
-            Reach::Http { url, headers }
+            let headers =
+                entry.headers.iter().map(|(name, value)| Ok((name.clone(), RedactedText(fill_value(value)?)))).collect::<Result<_, String>>()?;
+            ServerTransport::Http { url, headers }
         }
         (None, None) => return Err("it has neither \"command\" nor \"url\"".into()),
     };
     let oauth = entry
         .oauth
         .map(|oauth| {
-            let client_secret = oauth.client_secret.as_deref().map(fill).transpose()?.map(Private);
+            let client_secret = oauth.client_secret.as_deref().map(fill).transpose()?.map(RedactedText);
             let OAuthEntry { client_id, metadata_url, scopes, private_addresses, .. } = oauth;
             Ok::<_, String>(OAuth { client_id, client_secret, metadata_url, scopes, private_addresses })
         })
@@ -270,7 +271,7 @@ fn sorted(value: &Value) -> Value {
 }
 
 /// Hosts let numbers and booleans stand for text here.
-fn variables(env: &BTreeMap<String, Option<Value>>, fill: &dyn Fn(&str) -> Result<String, String>) -> Result<BTreeMap<String, Private>, String> {
+fn variables(env: &BTreeMap<String, Option<Value>>, fill: &dyn Fn(&str) -> Result<String, String>) -> Result<BTreeMap<String, RedactedText>, String> {
     let mut filled = BTreeMap::new();
     for (name, value) in env {
         let text = match value {
@@ -278,7 +279,7 @@ fn variables(env: &BTreeMap<String, Option<Value>>, fill: &dyn Fn(&str) -> Resul
             Some(Value::String(text)) => fill(text)?,
             Some(other) => other.to_string(),
         };
-        filled.insert(name.clone(), Private(text));
+        filled.insert(name.clone(), RedactedText(text));
     }
     Ok(filled)
 }
@@ -367,11 +368,11 @@ pub(crate) fn secrets(config: &ServerConfig) -> Vec<String> {
         secrets.extend(value.split_whitespace().filter(|part| part.len() > BYTES_MIN).map(str::to_owned));
     };
     match &config.reach {
-        Reach::Stdio { env, .. } => env
+        ServerTransport::Stdio { env, .. } => env
             .iter()
             .filter(|(name, _)| TELLING.iter().any(|word| name.to_ascii_uppercase().contains(word)))
             .for_each(|(_, value)| add(value.reveal())),
-        Reach::Http { headers, .. } => headers.values().for_each(|value| add(value.reveal())),
+        ServerTransport::Http { headers, .. } => headers.values().for_each(|value| add(value.reveal())),
     }
     if let Some(secret) = config.oauth.as_ref().and_then(|oauth| oauth.client_secret.as_ref()) {
         add(secret.reveal());
@@ -405,7 +406,7 @@ mod tests {
         for text in [claude, vscode, zed] {
             let config = parse(text);
             assert_eq!(config.remarks, [""; 0], "{text}");
-            let Reach::Stdio { command, args, env, .. } = &config.servers["fs"].reach else { panic!("{config:?}") };
+            let ServerTransport::Stdio { command, args, env, .. } = &config.servers["fs"].reach else { panic!("{config:?}") };
             assert_eq!((command.as_str(), args[2].as_str()), ("npx", "/home/ada/docs"));
             assert_eq!((env["A_TOKEN"].reveal(), env["N"].reveal()), ("abc-secret-123", "3"));
         }
@@ -414,7 +415,7 @@ mod tests {
         );
         let orders = &http.servers["My-Orders-v2"];
         assert!(!orders.enabled && !orders.trusted);
-        assert!(matches!(&orders.reach, Reach::Http { url, headers } if url == "https://x/mcp" && headers["K"].reveal() == "d//e"));
+        assert!(matches!(&orders.reach, ServerTransport::Http { url, headers } if url == "https://x/mcp" && headers["K"].reveal() == "d//e"));
     }
 
     #[test]
@@ -460,7 +461,7 @@ mod tests {
         }
         let header = |variables: &str| {
             let entry = format!(r#"{{"url": "https://evil.example", "headers": {{"TOKEN": "${{TOKEN:-}}"}}, "variables": {variables}}}"#);
-            let Reach::Http { headers, .. } = read(&entry).servers["evil"].reach.clone() else { panic!("http") };
+            let ServerTransport::Http { headers, .. } = read(&entry).servers["evil"].reach.clone() else { panic!("http") };
             headers["TOKEN"].reveal().to_owned()
         };
         assert_eq!((header("[]").as_str(), header(r#"["TOKEN"]"#).as_str(), header(r#"["OTHER"]"#).as_str()), ("", "abc-secret-123", ""));

@@ -9,7 +9,7 @@ use super::repeatability;
 use super::source::REGISTRY;
 use effects::Repeatability;
 use effects::clip;
-use structured::Nowhere;
+use structured::NoFetch;
 
 pub(crate) struct Entry {
     /// `server.tool`
@@ -88,7 +88,7 @@ impl Entry {
 /// Fetches nothing: a `$ref` to elsewhere is an error.
 fn compile(schema: &Map<String, Value>) -> Checked {
     let schema = Value::Object(schema.clone());
-    jsonschema::options().with_retriever(Nowhere).build(&schema).map_err(|error| clip(&error.to_string(), ERROR_BYTES_MAX))
+    jsonschema::options().with_retriever(NoFetch).build(&schema).map_err(|error| clip(&error.to_string(), ERROR_BYTES_MAX))
 }
 
 fn errors(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {

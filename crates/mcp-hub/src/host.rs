@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use effects::Progress;
 
-/// Answers what a server asks while it performs a call. Without one, a server is told that nobody can be asked.
+/// Answers what a server asks while it performs a call. Without one, a server gets the reply that nobody can be asked.
 #[async_trait]
 pub trait ServerRequestHandler: Send + Sync + 'static {
     /// What is promised to servers; they ask for nothing else.
@@ -51,7 +51,7 @@ pub(crate) struct Host {
 pub(crate) struct Listeners(Arc<Mutex<HashMap<ProgressToken, Progress>>>);
 
 impl Listeners {
-    /// Until the guard is dropped, progress with this token is told there.
+    /// Until the guard is dropped, progress with this token is sent there.
     pub(crate) fn add(&self, token: ProgressToken, progress: Progress) -> Listening {
         self.all().insert(token.clone(), progress);
         Listening { listeners: self.clone(), token }

@@ -194,8 +194,8 @@ impl Hub {
     pub(super) fn health(&self, server: &Server) -> Health {
         let (kind, trusted) = match &server.origin {
             Origin::Configured(config) => match config.reach {
-                config::Reach::Stdio { .. } => (Kind::Stdio, config.trusted),
-                config::Reach::Http { .. } => (Kind::Http, config.trusted),
+                config::ServerTransport::Stdio { .. } => (Kind::Stdio, config.trusted),
+                config::ServerTransport::Http { .. } => (Kind::Http, config.trusted),
             },
             Origin::Local { .. } => (Kind::Local, true),
         };

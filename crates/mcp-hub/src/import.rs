@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
-use wire::registry::{Argument, Imported, Listed, Package, Page, Remote, Skipped, Variable};
+use wire::registry::{Argument, ImportReport, ListedServer, Package, Page, Remote, Skipped, Variable};
 
 use super::config::server_name;
 use super::memory::write_whole;
@@ -59,7 +59,7 @@ pub async fn fetch(address: &str) -> Result<Value, String> {
 
 /// Adds what a list names to an `mcp.json`, which is made if there is none. Servers that are in it already stay as they are. A server whose name
 /// `is_reserved` is added under its whole name, or not at all.
-pub fn into_file(list: &Value, path: &Path, is_reserved: &dyn Fn(&str) -> bool) -> Result<Imported, String> {
+pub fn into_file(list: &Value, path: &Path, is_reserved: &dyn Fn(&str) -> bool) -> Result<ImportReport, String> {
     let mut file = read_file(path)?;
     let servers = servers_of(&mut file, path)?;
     let (entries, mut imported) = entries(list, &|name| is_reserved(name) && !servers.contains_key(name))?;
@@ -110,7 +110,7 @@ fn write_file(file: &Value, path: &Path) -> Result<(), String> {
 }
 
 /// The entries of an `mcp.json` that a list makes, and what could not be used.
-fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(String, Value)>, Imported), String> {
+fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(String, Value)>, ImportReport), String> {
     if let Some(servers) = list.get("mcpServers").and_then(Value::as_object) {
         return Ok(pasted(servers, is_reserved));
     }
@@ -120,11 +120,11 @@ fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(Str
         .as_array()
         .ok_or("this is no list of servers: neither an array nor {\"servers\": […]} nor an mcp.json with {\"mcpServers\": {…}}")?;
     let mut taken = BTreeSet::new();
-    let (mut entries, mut imported) = (Vec::new(), Imported::default());
+    let (mut entries, mut imported) = (Vec::new(), ImportReport::default());
     for server in servers {
         // The current form wraps each description, beside what the registry itself says about it.
         let listed = server.get("server").unwrap_or(server);
-        let listed: Listed = match serde_json::from_value(listed.clone()) {
+        let listed: ListedServer = match serde_json::from_value(listed.clone()) {
             Ok(listed) => listed,
             Err(error) => {
                 let name = listed.get("name").and_then(Value::as_str).unwrap_or("?").to_owned();
@@ -150,9 +150,9 @@ fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(Str
 }
 
 /// The servers of an `mcp.json` as other hosts write it, each switched off until somebody switches it on. Fields that are not known are left out.
-fn pasted(servers: &Map<String, Value>, is_reserved: &dyn Fn(&str) -> bool) -> (Vec<(String, Value)>, Imported) {
+fn pasted(servers: &Map<String, Value>, is_reserved: &dyn Fn(&str) -> bool) -> (Vec<(String, Value)>, ImportReport) {
     const FIELDS: [&str; 6] = ["command", "args", "env", "url", "headers", "description"];
-    let (mut entries, mut imported) = (Vec::new(), Imported::default());
+    let (mut entries, mut imported) = (Vec::new(), ImportReport::default());
     for (name, server) in servers {
         let is_web = |server: &Value| server["url"].as_str().is_some_and(|url| url.starts_with("https://") || url.starts_with("http://"));
         let why = match server {
@@ -176,7 +176,7 @@ fn pasted(servers: &Map<String, Value>, is_reserved: &dyn Fn(&str) -> bool) -> (
     (entries, imported)
 }
 
-fn entry(listed: &Listed) -> Result<Value, String> {
+fn entry(listed: &ListedServer) -> Result<Value, String> {
     let mut why = "it has neither packages nor remotes".to_owned();
     let mut made = None;
     for package in &listed.packages {
@@ -347,7 +347,7 @@ mod tests {
         let header = || {
             let config = Config::read_imported(&path, &env).unwrap();
             assert_eq!(config.servers.keys().collect::<Vec<_>>(), ["header"], "an address with a variable is left out");
-            let crate::config::Reach::Http { headers, .. } = config.servers["header"].reach.clone() else { panic!("http") };
+            let crate::config::ServerTransport::Http { headers, .. } = config.servers["header"].reach.clone() else { panic!("http") };
             (headers["OPENAI_API_KEY"].reveal().to_owned(), config.servers["header"].definition.clone())
         };
         let (value, before) = header();

@@ -19,16 +19,16 @@ const AT_ONCE_MAX: usize = 2;
 const QUEUED_MAX: usize = 64;
 
 #[derive(Clone)]
-pub(super) struct Judging {
+pub(super) struct JudgeQueue {
     judge: Judge,
     /// One permit for each request from its arrival to its reply.
     queue: Arc<Semaphore>,
     slots: Arc<Semaphore>,
 }
 
-impl Judging {
+impl JudgeQueue {
     pub(super) fn new(judge: Judge) -> Self {
-        Judging { judge, queue: Arc::new(Semaphore::new(QUEUED_MAX)), slots: Arc::new(Semaphore::new(AT_ONCE_MAX)) }
+        JudgeQueue { judge, queue: Arc::new(Semaphore::new(QUEUED_MAX)), slots: Arc::new(Semaphore::new(AT_ONCE_MAX)) }
     }
 
     pub(super) async fn reply(&self, arguments: &Value) -> Result<JudgeReply, Failure> {
@@ -40,7 +40,7 @@ impl Judging {
         let slot = self.slots.clone().acquire_owned().await.map_err(|error| internal(error.to_string()))?;
         let judge = self.judge;
         let judged = tokio::task::spawn_blocking(move || {
-            // Held by the computation and not by whoever waits for it: a request that is cancelled still computes.
+            // Held by the computation and not by its caller: a request that is cancelled still computes.
             let _held = (queued, slot);
             let pairs: Vec<Pair<'_>> = request.pairs().ok_or_else(|| wrong("a pair names no text or claim".to_owned()))?;
             if pairs.len() > PAIRS_MAX {
@@ -85,7 +85,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_a_few_requests_compute_and_a_full_queue_refuses() {
-        let judging = Judging::new(|| Ok(&Slow));
+        let judging = JudgeQueue::new(|| Ok(&Slow));
         let request = json!(JudgeRequest::new([Pair { evidence: "a", claim: "b" }].into_iter()));
         let all = (0..QUEUED_MAX + 3).map(|_| judging.reply(&request));
         let replies = futures::future::join_all(all).await;

@@ -70,7 +70,7 @@ use server::{Origin, Server, State};
 #[derive(Clone)]
 pub struct Tools(Arc<Hub>);
 
-/// A tool, as a planner or a person is told of it.
+/// A tool as planners and people see it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolInfo {
     /// `server.tool`
@@ -338,7 +338,7 @@ impl Tools {
         Some(tool)
     }
 
-    /// The tools that are switched on, as MCP lists them, under their names here. For whoever passes them on. Those of a registry are not among them:
+    /// The tools that are switched on, as MCP lists them, under their names here. For a server that passes them on. Those of a registry are not among them:
     /// it offers them itself.
     pub async fn exported(&self) -> Vec<rmcp::model::Tool> {
         self.list().await;
@@ -433,9 +433,9 @@ impl Tools {
     }
 
     /// Does not wait for the next attempt at a server that is down.
-    pub fn hurry(&self, server: &str) {
+    pub fn retry_now(&self, server: &str) {
         if let Some(server) = self.0.own_server(server) {
-            server.hurry();
+            server.retry_now();
         }
     }
 
@@ -446,7 +446,7 @@ impl Tools {
 
     /// Learns what the servers in this process offer, so that what a call of theirs means is known before it is made. Others are
     /// known from the last time, or when somebody needs them.
-    pub async fn meet_locals(&self) {
+    pub async fn list_local_tools(&self) {
         for server in self.0.all() {
             if !matches!(server.origin, Origin::Local { .. }) || !self.0.is_on(&server) {
                 continue;
@@ -462,7 +462,7 @@ impl Tools {
     }
 
     /// Learns what the registry offers, if there is one, so that its tools can be called by their names.
-    pub async fn meet_registry(&self) {
+    pub async fn list_registry_tools(&self) {
         let Some(registry) = self.0.own_server(REGISTRY) else { return };
         if registry.tools().is_empty() {
             let met = tokio::time::timeout(REGISTRY_LIST_MAX, registry.link()).await;

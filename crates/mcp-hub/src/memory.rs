@@ -14,17 +14,17 @@ use rmcp::model::Tool;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::config::{Reach, ServerConfig};
+use super::config::{ServerConfig, ServerTransport};
 
 #[derive(Default)]
 pub(crate) struct Memory {
     path: Option<PathBuf>,
-    kept: Mutex<Kept>,
+    kept: Mutex<SavedState>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-struct Kept {
+struct SavedState {
     /// By `server` or `server.tool`; what is not in here is as its configuration says.
     switched: BTreeMap<String, Switch>,
     lists: BTreeMap<String, List>,
@@ -55,9 +55,9 @@ impl Memory {
             Ok(Ok(kept)) => kept,
             Ok(Err(error)) => {
                 tracing::warn!(path = %path.display(), %error, "the tools' file cannot be read; what was switched off is on again");
-                Kept::default()
+                SavedState::default()
             }
-            Err(_) => Kept::default(),
+            Err(_) => SavedState::default(),
         };
         Memory { path: Some(path), kept: Mutex::new(kept) }
     }
@@ -103,13 +103,13 @@ impl Memory {
         }
     }
 
-    fn save(&self, kept: &Kept) -> Result<(), String> {
+    fn save(&self, kept: &SavedState) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
         let bytes = serde_json::to_vec_pretty(kept).map_err(|error| error.to_string())?;
         write_whole(path, &bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, SavedState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -140,8 +140,8 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
 /// The same for the same server: a list is not believed of another program under the same name.
 pub(crate) fn fingerprint(config: &ServerConfig) -> String {
     let reach = match &config.reach {
-        Reach::Stdio { command, args, cwd, .. } => format!("{command:?} {args:?} {cwd:?}"),
-        Reach::Http { url, .. } => format!("{url:?}"),
+        ServerTransport::Stdio { command, args, cwd, .. } => format!("{command:?} {args:?} {cwd:?}"),
+        ServerTransport::Http { url, .. } => format!("{url:?}"),
     };
     let digest = Sha256::digest(reach.as_bytes());
     digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()

@@ -1,6 +1,6 @@
 //! Private text and the network: which results are public, and which calls may carry private text to a place that a plan chose.
 //!
-//! A tool that only reads can still send: the address it is given goes to whoever owns the address. A run that has read private text may therefore open,
+//! A tool that only reads can still send: the address that it fetches reaches the owner of the address. A run that has read private text may therefore open,
 //! without permission, only addresses that were not composed from it:
 //!
 //! | the address | without permission |
@@ -89,7 +89,7 @@ fn without_fragment(mut url: Url) -> Url {
 
 #[cfg(test)]
 mod tests {
-    use graph::{Effect, Hole};
+    use graph::{Effect, Placeholder};
     use rmcp::model::{JsonObject, Tool, ToolAnnotations};
     use serde_json::json;
     use std::sync::Arc;
@@ -108,7 +108,7 @@ mod tests {
         job.has_private_text = has_private_text;
         job.addresses = Arc::new(Addresses::named_in(&json!("see https://named.example/a")));
         if is_filled {
-            job.filled = vec![Hole::whole("/arguments/url", 0, "")];
+            job.filled = vec![Placeholder::whole("/arguments/url", 0, "")];
         }
         let Effect::CallTool(call) = &*job.effect else { panic!("a tool call") };
         objection(&job, call, &tool(is_open_world)).is_some()

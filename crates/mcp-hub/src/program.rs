@@ -1,7 +1,7 @@
 //! Which program a server is, for a person who decides whether it may be started.
 
 use super::Tools;
-use super::config::Reach;
+use super::config::ServerTransport;
 use super::server::Origin;
 
 impl Tools {
@@ -10,8 +10,10 @@ impl Tools {
         let server = self.0.own_server(name).filter(|server| !self.0.health(server).enabled)?;
         let Origin::Configured(config) = &server.origin else { return None };
         match &config.reach {
-            Reach::Stdio { command, args, .. } => Some(std::iter::once(command).chain(args).map(|word| quoted(word)).collect::<Vec<_>>().join(" ")),
-            Reach::Http { .. } => None,
+            ServerTransport::Stdio { command, args, .. } => {
+                Some(std::iter::once(command).chain(args).map(|word| quoted(word)).collect::<Vec<_>>().join(" "))
+            }
+            ServerTransport::Http { .. } => None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ToolInfo;
 
-/// Ranks tools. The hub has a lexical one; a better one (vectors) is plugged in by whoever builds the hub.
+/// Ranks tools. The hub has a lexical one; a better one (vectors) is plugged in when the hub is built.
 pub trait Rank: Send + Sync + 'static {
     /// Indices into `tools` with scores above zero, best first, at most `size`. `version` changes when `tools` does, so that an
     /// index may be kept.

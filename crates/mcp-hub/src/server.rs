@@ -9,7 +9,7 @@
 //!                                  └── down ◀────────────────────┘
 //! ```
 //!
-//! A task of its own, the keeper, goes around in there. Callers only look at the state: they wait while it connects, and are told
+//! A task of its own, the keeper, runs this loop. Callers only read the state: they wait while it connects, and get an error
 //! at once when it is down and until when. How it is reached is in [`open`], its list of tools in [`list`].
 
 mod list;
@@ -32,7 +32,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::auth::Authorized;
-use super::config::{Reach, ServerConfig, secrets};
+use super::config::{ServerConfig, ServerTransport, secrets};
 use super::entry::Entry;
 use super::host::{Host, Listeners, ServerRequestHandler};
 use super::memory::fingerprint;
@@ -83,7 +83,7 @@ pub(crate) struct Server {
     stderr_tail: Arc<StderrTail>,
     /// Somebody doubts that it is there.
     doubted: Notify,
-    /// Whoever waits for the next attempt does not want to.
+    /// Ends the wait for the next attempt.
     hurry: Notify,
     keeper: Mutex<Option<JoinHandle<()>>>,
     /// When somebody first needed it.
@@ -184,7 +184,7 @@ impl Server {
         matches!(self.origin, Origin::Local { .. })
     }
 
-    /// What it was defined as, so that another under the same name is told apart. None for one that is built in.
+    /// What it was defined as, so that another under the same name is recognized. None for one that is built in.
     pub(crate) fn definition(&self) -> Option<String> {
         match &self.origin {
             Origin::Configured(config) => Some(config.definition.clone().unwrap_or_else(|| fingerprint(config))),
@@ -195,12 +195,12 @@ impl Server {
     /// The command or address it is reached by, as a person is shown it.
     pub(crate) fn reached_by(&self) -> Option<String> {
         match &self.origin {
-            Origin::Configured(ServerConfig { reach: Reach::Stdio { command, args, env, .. }, .. }) => {
+            Origin::Configured(ServerConfig { reach: ServerTransport::Stdio { command, args, env, .. }, .. }) => {
                 let names: Vec<&str> = env.keys().map(String::as_str).collect();
                 let names = if names.is_empty() { String::new() } else { format!(", with {}", names.join(", ")) };
                 Some(format!("starts {command} {}{names}", args.join(" ")))
             }
-            Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. }) => Some(format!("connects to {url}")),
+            Origin::Configured(ServerConfig { reach: ServerTransport::Http { url, .. }, .. }) => Some(format!("connects to {url}")),
             Origin::Local { .. } => None,
         }
     }
@@ -216,8 +216,8 @@ impl Server {
     /// Where it is, if it is reached over HTTP.
     pub(crate) fn url(&self) -> Option<&str> {
         match &self.origin {
-            Origin::Configured(ServerConfig { reach: Reach::Http { url, .. }, .. }) => Some(url),
-            Origin::Configured(ServerConfig { reach: Reach::Stdio { .. }, .. }) | Origin::Local { .. } => None,
+            Origin::Configured(ServerConfig { reach: ServerTransport::Http { url, .. }, .. }) => Some(url),
+            Origin::Configured(ServerConfig { reach: ServerTransport::Stdio { .. }, .. }) | Origin::Local { .. } => None,
         }
     }
 
@@ -268,7 +268,7 @@ impl Server {
     }
 
     /// The next attempt is now.
-    pub(crate) fn hurry(&self) {
+    pub(crate) fn retry_now(&self) {
         self.hurry.notify_one();
     }
 
@@ -302,7 +302,7 @@ impl Server {
         };
         self.stop();
         let Some(link) = link else { return };
-        // Others may hold it for the rest of a call; the transport is closed whoever does.
+        // Calls in flight may still hold it; the transport is closed anyway.
         let closed = async {
             while !link.peer().is_transport_closed() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -404,7 +404,7 @@ impl Server {
     /// A pipe that breaks is noticed at once. And many servers do one thing after the other: who works on a call, or sends a long
     /// reply, is not dead for not answering.
     fn is_worth_asking(&self, link: &Link) -> bool {
-        matches!(&self.origin, Origin::Configured(ServerConfig { reach: Reach::Http { .. }, .. })) && link.busy.load(Ordering::Relaxed) == 0
+        matches!(&self.origin, Origin::Configured(ServerConfig { reach: ServerTransport::Http { .. }, .. })) && link.busy.load(Ordering::Relaxed) == 0
     }
 
     /// A revision without sessions tells of changes only to those who listen.

@@ -10,7 +10,7 @@ use rmcp::model::Tool;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-use super::config::{Private, Reach, ServerConfig, server_name};
+use super::config::{RedactedText, ServerConfig, ServerTransport, server_name};
 use super::server::Server;
 
 /// The name of the registry among the servers of a hub; no configured server can be called so.
@@ -29,14 +29,14 @@ pub struct RegistrySource {
     /// The user answers for what it says about its tools.
     pub is_trusted: bool,
     /// The bearer token it wants.
-    pub token: Option<Private>,
+    pub token: Option<RedactedText>,
 }
 
 impl RegistrySource {
     pub(super) fn config(&self) -> ServerConfig {
         let headers =
-            self.token.iter().map(|token| ("Authorization".to_owned(), Private::new(format!("Bearer {}", token.reveal().trim())))).collect();
-        let reach = Reach::Http { url: format!("{}/mcp", self.url.trim_end_matches('/')), headers };
+            self.token.iter().map(|token| ("Authorization".to_owned(), RedactedText::new(format!("Bearer {}", token.reveal().trim())))).collect();
+        let reach = ServerTransport::Http { url: format!("{}/mcp", self.url.trim_end_matches('/')), headers };
         ServerConfig { trusted: self.is_trusted, ..ServerConfig::new(reach) }
     }
 }

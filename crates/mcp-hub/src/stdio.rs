@@ -21,7 +21,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use super::bounded::{Bounded, LINE_BYTES_MAX};
-use super::config::Private;
+use super::config::RedactedText;
 use super::server::StderrTail;
 
 /// What every child may see of our environment.
@@ -58,7 +58,7 @@ impl ChildTransport {
     pub(crate) fn spawn(
         command: &str,
         args: &[String],
-        env: &BTreeMap<String, Private>,
+        env: &BTreeMap<String, RedactedText>,
         cwd: Option<&PathBuf>,
         stderr_tail: &Arc<StderrTail>,
     ) -> Result<Self, String> {

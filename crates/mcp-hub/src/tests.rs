@@ -18,7 +18,7 @@ use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
 /// A server that can do everything wrong.
 #[derive(Clone, Default)]
-struct Odd(Arc<Inner>);
+struct FaultyServer(Arc<Inner>);
 
 #[derive(Default)]
 struct Inner {
@@ -41,7 +41,7 @@ fn tool(name: &'static str) -> Tool {
     Tool::new(name, format!("does {name}"), object(json!({"type": "object"})))
 }
 
-impl Odd {
+impl FaultyServer {
     fn tools(&self) -> Vec<Tool> {
         let text = object(json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": false}));
         let read = ToolAnnotations::new().read_only(true);
@@ -99,7 +99,7 @@ impl Odd {
     }
 }
 
-impl ServerHandler for Odd {
+impl ServerHandler for FaultyServer {
     fn get_info(&self) -> ServerInfo {
         ServerInfo::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
     }
@@ -163,7 +163,7 @@ fn pace() -> Pace {
     Pace { backoff_first: Duration::from_millis(20), backoff_max: Duration::from_millis(100), ..Pace::default() }
 }
 
-fn hub(odd: &Odd) -> Tools {
+fn hub(odd: &FaultyServer) -> Tools {
     Tools::builder().with_local("odd", Trust::Own, odd.served()).with_pace(pace()).build()
 }
 
@@ -184,7 +184,7 @@ async fn until(is_so: impl Fn() -> bool) {
 
 #[tokio::test]
 async fn nothing_is_started_before_somebody_needs_it() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     assert!(tools.cached().is_empty());
     assert_eq!((odd.0.connections.load(Ordering::SeqCst), tools.health()[0].status.clone()), (0, ServerStatus::Idle));
@@ -197,7 +197,7 @@ async fn nothing_is_started_before_somebody_needs_it() {
 
 #[tokio::test]
 async fn every_failure_has_its_kind_and_its_words() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     tools.list().await;
     for (name, arguments, kind, part) in [
@@ -226,7 +226,7 @@ async fn every_failure_has_its_kind_and_its_words() {
 
 #[tokio::test]
 async fn a_call_that_hangs_ends_at_its_deadline_and_is_cancelled_at_the_server() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     for (name, kind) in [("odd.hang", FailureKind::Timeout), ("odd.hang_once", FailureKind::InDoubt)] {
         let options = CallOptions { deadline: Duration::from_millis(50), ..CallOptions::default() };
@@ -238,7 +238,7 @@ async fn a_call_that_hangs_ends_at_its_deadline_and_is_cancelled_at_the_server()
 
 #[tokio::test]
 async fn a_dropped_call_is_cancelled_at_the_server() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     let task = tokio::spawn(async move { tools.call("odd.hang", &json!({}), &CallOptions::default()).await });
     odd.0.began.notified().await;
@@ -249,7 +249,7 @@ async fn a_dropped_call_is_cancelled_at_the_server() {
 
 #[tokio::test]
 async fn a_server_that_dies_in_the_middle_fails_the_call_and_comes_back() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     for (name, kind) in [("odd.hang", FailureKind::Network), ("odd.hang_once", FailureKind::InDoubt)] {
         let calling = tokio::spawn({
@@ -285,7 +285,7 @@ async fn a_server_that_cannot_be_reached_says_why_and_when_it_is_tried_again() {
 
 #[tokio::test]
 async fn s10_a_change_of_tools_is_heard() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     let before = tools.list().await.len();
     let mut changes = tools.changes();
@@ -308,7 +308,7 @@ async fn s10_a_change_of_tools_is_heard() {
 
 #[tokio::test]
 async fn a_tool_newer_than_our_list_is_asked_for_once() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     tools.list().await;
     odd.0.grown.fetch_add(1, Ordering::SeqCst);
@@ -317,23 +317,23 @@ async fn a_tool_newer_than_our_list_is_asked_for_once() {
 
 #[tokio::test]
 async fn progress_reaches_whoever_listens() {
-    let odd = Odd::default();
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let odd = FaultyServer::default();
+    let received = Arc::new(Mutex::new(Vec::new()));
     let progress = Progress::to({
-        let heard = heard.clone();
-        move |text| heard.lock().unwrap().push(text.to_owned())
+        let received = received.clone();
+        move |text| received.lock().unwrap().push(text.to_owned())
     });
     hub(&odd).call("odd.steps", &json!({}), &CallOptions { progress, ..CallOptions::default() }).await.unwrap();
-    let mut heard = heard.lock().unwrap().clone();
-    heard.sort();
-    assert_eq!(heard, ["going on (1/2)\n", "going on (2/2)\n"]);
+    let mut received = received.lock().unwrap().clone();
+    received.sort();
+    assert_eq!(received, ["going on (1/2)\n", "going on (2/2)\n"]);
 }
 
 #[tokio::test]
 async fn what_is_switched_off_stays_off() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("tools.json");
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let open = || Tools::builder().with_local("odd", Trust::Own, odd.served()).with_memory(&path).build();
     let tools = open();
     tools.enable("odd.echo", false).await.unwrap();
@@ -356,7 +356,7 @@ async fn failure_kind(tools: &Tools, name: &str) -> FailureKind {
 
 #[tokio::test]
 async fn effects_are_performed_with_their_key_and_looked_up_by_it() {
-    let odd = Odd::default();
+    let odd = FaultyServer::default();
     let tools = hub(&odd);
     let jobs = scripted::jobs(&[
         graph::tool("odd.pay", json!({})),
@@ -376,7 +376,7 @@ async fn effects_are_performed_with_their_key_and_looked_up_by_it() {
 
 #[tokio::test]
 async fn passages_are_spans() {
-    let found = hub(&Odd::default()).call("odd.passages", &json!({}), &CallOptions::default()).await.unwrap();
+    let found = hub(&FaultyServer::default()).call("odd.passages", &json!({}), &CallOptions::default()).await.unwrap();
     assert_eq!(found.spans.iter().map(|span| span.text.as_str()).collect::<Vec<_>>(), ["one", "two"]);
     assert_eq!(found.spans[0].address.as_deref(), Some("a.md"));
 }

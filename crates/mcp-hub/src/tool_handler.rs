@@ -15,7 +15,7 @@ use graph::{Effect, Failure, FailureKind, Job, Objection, Reply};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::judging::{Judge, Judging};
+use super::judging::{Judge, JudgeQueue};
 use super::{ToolInfo, Tools, permission};
 use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
@@ -27,7 +27,7 @@ const LISTED_MAX: usize = 64;
 
 pub struct ToolHandler {
     tools: Tools,
-    judging: Option<Judging>,
+    judging: Option<JudgeQueue>,
     /// Tools that the configuration allows for everybody: `server.tool`, or a whole `server`.
     allowed: Vec<String>,
 }
@@ -38,7 +38,7 @@ impl ToolHandler {
     }
 
     pub fn with_judge(self, judge: Judge) -> Self {
-        ToolHandler { judging: Some(Judging::new(judge)), ..self }
+        ToolHandler { judging: Some(JudgeQueue::new(judge)), ..self }
     }
 
     async fn judge(&self, arguments: &Value) -> Result<JudgeReply, Failure> {
@@ -69,9 +69,9 @@ impl ToolHandler {
             None => Vec::new(),
             Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).filter(is_meant).collect(),
         };
-        let told = told(best, all, size);
+        let told = select_tools(best, all, size);
         let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
-        let tools: Vec<Value> = told.iter().map(|tool| told_as(tool)).collect();
+        let tools: Vec<Value> = told.iter().map(|tool| tool_json(tool)).collect();
         let found = Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() };
         Ok((found, told.iter().all(|tool| tool.is_trusted)))
     }
@@ -81,7 +81,7 @@ impl ToolHandler {
 const LOOK_UPS_MIN: usize = 2;
 
 /// The best first, then what can be looked up in, then the rest; as many as may be told.
-fn told(best: Vec<Arc<ToolInfo>>, all: Vec<Arc<ToolInfo>>, size: usize) -> Vec<Arc<ToolInfo>> {
+fn select_tools(best: Vec<Arc<ToolInfo>>, all: Vec<Arc<ToolInfo>>, size: usize) -> Vec<Arc<ToolInfo>> {
     let is_among = |tools: &[Arc<ToolInfo>], one: &ToolInfo| tools.iter().any(|tool| tool.name == one.name);
     let (look_ups, others): (Vec<_>, Vec<_>) = all.into_iter().filter(|tool| !is_among(&best, tool)).partition(|tool| is_look_up(tool));
     let ordered: Vec<Arc<ToolInfo>> = best.into_iter().chain(look_ups).chain(others).collect();
@@ -106,7 +106,7 @@ fn is_look_up(tool: &ToolInfo) -> bool {
     tool.hints.read_only == Some(true) && ["query", "q", "question"].into_iter().any(|name| takes(name) && is_alone(name))
 }
 
-fn told_as(tool: &ToolInfo) -> Value {
+fn tool_json(tool: &ToolInfo) -> Value {
     json!({
         "name": tool.name,
         "description": tool.description,
@@ -189,7 +189,8 @@ mod tests {
     #[test]
     fn where_a_question_can_be_looked_up_is_told_however_badly_its_words_fit() {
         let all = || vec![tool("calc", "expression"), tool("code", "code"), tool("docs", "query"), tool("web", "q")];
-        let names = |best: Vec<Arc<ToolInfo>>, size| told(best, all(), size).iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ");
+        let names =
+            |best: Vec<Arc<ToolInfo>>, size| select_tools(best, all(), size).iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ");
         assert_eq!(names(vec![tool("code", "code")], 9), "code docs web calc");
         assert_eq!(names(vec![tool("code", "code"), tool("calc", "expression")], 3), "code docs web");
         assert_eq!(names(vec![], 3), "docs web calc");
@@ -202,7 +203,7 @@ mod tests {
         let cases = [(hints(Some(true), None), (true, false)), (hints(None, Some(false)), (false, false)), (hints(None, None), (false, true))];
         for (hints, trusted) in cases {
             let listed = |is_trusted| {
-                let told = told_as(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
+                let told = tool_json(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
                 assert_eq!(told["server"], "notes");
                 (told["read_only"] == true, told["destructive"] == true)
             };

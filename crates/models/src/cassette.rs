@@ -79,10 +79,10 @@ impl<W: EffectHandler> EffectHandler for Recording<W> {
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        let begun = tokio::time::Instant::now();
+        let started = tokio::time::Instant::now();
         let mut reply = self.inner.perform(job, progress).await;
         if reply.took_us == 0 {
-            reply.took_us = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
+            reply.took_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         }
         let line = Line { v: VERSION, asked: Digest::of(&job.effect), effect: (*job.effect).clone(), reply };
         if let Err(error) = self.write(&line) {
@@ -133,7 +133,7 @@ impl Replaying {
         Ok(Replaying { lines, replies: Mutex::new(replies), recorded })
     }
 
-    /// Replies nobody asked for, which a test may want to be none.
+    /// Replies that were not requested; a test may require none.
     pub fn left(&self) -> usize {
         self.replies.lock().unwrap_or_else(PoisonError::into_inner).values().map(VecDeque::len).sum()
     }

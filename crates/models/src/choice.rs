@@ -1,4 +1,4 @@
-//! Which model answers when nobody names one, and why: flag, configuration, a key in the environment, a running Ollama, the
+//! Which model answers when none is named, and why: flag, configuration, a key in the environment, a running Ollama, the
 //! embedded model, extraction. The state of every option is kept, with what to do about each that fails, for `baton doctor`.
 
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Choice {
     /// Which option it was.
     pub by: Source,
     /// All of them, in order.
-    pub ways: Vec<Way>,
+    pub ways: Vec<ModelCandidate>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,7 +46,7 @@ pub enum Source {
 
 /// One way to a model, and how it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Way {
+pub struct ModelCandidate {
     pub source: Source,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
@@ -61,7 +61,7 @@ pub struct Way {
 #[serde(rename_all = "snake_case")]
 pub enum State {
     Ready,
-    /// Nobody asked for it, or it is not installed.
+    /// It was not requested, or it is not installed.
     Absent,
     /// It was asked for and cannot work.
     Broken,
@@ -70,7 +70,7 @@ pub enum State {
 /// A model that was named and cannot be had. Never taken for a wish for another one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {}", .0.detail, .0.todo)]
-pub struct Unusable(pub Box<Way>, pub Vec<Way>);
+pub struct UnusableModel(pub Box<ModelCandidate>, pub Vec<ModelCandidate>);
 
 /// Looks at every option. `ollama` is what [`probe_ollama`] found.
 pub fn choose(
@@ -79,10 +79,10 @@ pub fn choose(
     env: Env<'_>,
     ollama: Result<Vec<String>, String>,
     embedded: &Embedded,
-) -> Result<Choice, Unusable> {
+) -> Result<Choice, UnusableModel> {
     let named = |source, text: Option<Result<Name, NameError>>, how: &str| match text {
-        None => Way { source, model: None, state: State::Absent, detail: "not given".to_owned(), todo: how.to_owned() },
-        Some(Err(error)) => Way { source, model: None, state: State::Broken, detail: error.to_string(), todo: how.to_owned() },
+        None => ModelCandidate { source, model: None, state: State::Absent, detail: "not given".to_owned(), todo: how.to_owned() },
+        Some(Err(error)) => ModelCandidate { source, model: None, state: State::Broken, detail: error.to_string(), todo: how.to_owned() },
         Some(Ok(name)) => usable(source, name, table, env, embedded),
     };
     let flag = wish.flag.as_deref().map(str::parse);
@@ -94,15 +94,15 @@ pub fn choose(
         match embedded {
             Embedded::Ready(name) => ready(Source::Embedded, name.clone(), "runs in this process"),
             Embedded::Absent { why, todo } => {
-                Way { source: Source::Embedded, model: None, state: State::Absent, detail: why.clone(), todo: todo.clone() }
+                ModelCandidate { source: Source::Embedded, model: None, state: State::Absent, detail: why.clone(), todo: todo.clone() }
             }
         },
         ready(Source::Extraction, Name::extract(), "no language model: answers with sentences from the evidence"),
     ];
-    // What somebody named stands or falls by itself; what was merely found may be passed over.
+    // A model that was named is used or reported; one that was only detected may be skipped.
     for way in &ways {
         match (way.state, way.source, &way.model) {
-            (State::Broken, Source::Flag | Source::Configuration, _) => return Err(Unusable(Box::new(way.clone()), ways)),
+            (State::Broken, Source::Flag | Source::Configuration, _) => return Err(UnusableModel(Box::new(way.clone()), ways)),
             (State::Ready, source, Some(model)) => return Ok(Choice { model: model.clone(), by: source, ways: ways.clone() }),
             _ => {}
         }
@@ -110,14 +110,14 @@ pub fn choose(
     Ok(Choice { model: Name::extract(), by: Source::Extraction, ways })
 }
 
-fn ready(source: Source, name: Name, detail: &str) -> Way {
-    Way { source, model: Some(name), state: State::Ready, detail: detail.to_owned(), todo: String::new() }
+fn ready(source: Source, name: Name, detail: &str) -> ModelCandidate {
+    ModelCandidate { source, model: Some(name), state: State::Ready, detail: detail.to_owned(), todo: String::new() }
 }
 
 /// A model that was named: is there an endpoint for it, and a key?
-fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Embedded) -> Way {
+fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Embedded) -> ModelCandidate {
     use super::Family;
-    let broken = |detail: String, todo: String| Way { source, model: Some(name.clone()), state: State::Broken, detail, todo };
+    let broken = |detail: String, todo: String| ModelCandidate { source, model: Some(name.clone()), state: State::Broken, detail, todo };
     match (&name.family, embedded) {
         (Family::Extract, _) => return ready(source, name, "named"),
         (Family::Embedded, Embedded::Ready(_)) => return ready(source, name, "named; runs in this process"),
@@ -139,7 +139,7 @@ fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Em
 const BY_KEY: [(&str, &str); 3] =
     [("anthropic", "anthropic/claude-haiku-4-5"), ("openai", "openai/gpt-4.1-mini"), ("gemini", "gemini/gemini-2.5-flash")];
 
-fn by_key(table: &Table, env: Env<'_>) -> Way {
+fn by_key(table: &Table, env: Env<'_>) -> ModelCandidate {
     let mut tried = Vec::new();
     for (endpoint, model) in BY_KEY {
         let Some(source) = table.endpoints.get(endpoint).and_then(|endpoint| endpoint.key.as_ref()) else { continue };
@@ -150,18 +150,18 @@ fn by_key(table: &Table, env: Env<'_>) -> Way {
         }
     }
     let todo = "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY".to_owned();
-    Way { source: Source::Environment, model: None, state: State::Absent, detail: format!("no key for {}", tried.join(", ")), todo }
+    ModelCandidate { source: Source::Environment, model: None, state: State::Absent, detail: format!("no key for {}", tried.join(", ")), todo }
 }
 
-fn by_ollama(found: Result<Vec<String>, String>) -> Way {
+fn by_ollama(found: Result<Vec<String>, String>) -> ModelCandidate {
     let source = Source::Ollama;
     match found {
-        Err(why) => Way { source, model: None, state: State::Absent, detail: why, todo: "start it with `ollama serve`".to_owned() },
+        Err(why) => ModelCandidate { source, model: None, state: State::Absent, detail: why, todo: "start it with `ollama serve`".to_owned() },
         Ok(models) => {
             let chats = models.iter().filter(|model| !model.contains("embed"));
             match chats.clone().find_map(|model| format!("ollama/{model}").parse().ok()) {
                 Some(name) => ready(source, name, &format!("runs, with {}", models.join(", "))),
-                None => Way {
+                None => ModelCandidate {
                     source,
                     model: None,
                     state: State::Broken,
@@ -184,7 +184,7 @@ pub async fn probe_ollama(clients: &Clients, table: &Table, patience: Duration) 
         let mut response = clients.for_url(&url).get(url.clone()).send().await.map_err(|_| format!("nothing answers at {}", endpoint.url))?;
         let status = response.status();
         let other = || format!("{} is no Ollama (status {status})", endpoint.url);
-        // Whoever listens there may be somebody else, and answer without end.
+        // Another program may listen there, and send an endless reply.
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|_| other())? {
             if bytes.len() + chunk.len() > TAGS_BYTES_MAX {

@@ -44,7 +44,7 @@ fn passage(number: usize, content: &str) -> Passage<'_> {
 }
 
 /// The messages for a model that knows no evidence: the passages become one message of the user's, where the first of them was.
-pub fn spoken(messages: &[Message]) -> Vec<Message> {
+pub fn without_evidence_role(messages: &[Message]) -> Vec<Message> {
     let mut passages = Some(passages(messages));
     let mut spoken = Vec::with_capacity(messages.len());
     for message in messages {
@@ -81,7 +81,7 @@ mod tests {
         assert_eq!(passages[0], Passage { number: 1, source: Some("a b"), text: "One. Two." });
         assert_eq!(passages[1], Passage { number: 2, source: None, text: "no source here: none" });
         let words = "Evidence, to be cited by number:\n\n[1] a b\nOne. Two.\n\n[2]\nno source here: none";
-        let spoken: Vec<_> = spoken(&messages).into_iter().map(|message| message.content).collect();
+        let spoken: Vec<_> = without_evidence_role(&messages).into_iter().map(|message| message.content).collect();
         assert_eq!(spoken, [words, "Why?"]);
     }
 }

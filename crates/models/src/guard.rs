@@ -1,4 +1,4 @@
-//! Stands before an endpoint: lets so many in at once, and nobody while the endpoint is known to be down.
+//! Limits the calls to an endpoint: so many at once, and none while it is known to be down.
 //!
 //! ```text
 //!            failures_max in a row             open_ms passed: one may try
@@ -9,7 +9,7 @@
 //! ```
 //!
 //! What counts as failed is only what says that the endpoint is down: no line, a 5xx, a call that hung until it was dropped.
-//! A refusal (a bad key, too many requests) is an answer of an endpoint that lives.
+//! A refusal (a bad key, too many requests) is an answer of an endpoint that is up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use super::{ModelError, Remedy};
 
 const FAILURES_MAX: u32 = 5;
 const OPEN_FOR: Duration = Duration::from_secs(15);
-/// A call dropped after so long without an answer was not somebody's change of mind.
+/// A call dropped after so long without an answer counts as a failure of the endpoint, not as a cancellation.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
 
 pub struct Guard {

@@ -1,4 +1,4 @@
-//! Answers a `CallModel`, whoever thinks.
+//! Answers `CallModel` with any of the models.
 //!
 //! ```text
 //!   Job ── Models ── name ── guard (turn, breaker) ── Model ── Answer ── structured ── Reply
@@ -39,7 +39,7 @@ use guard::Guard;
 use remote::Remote;
 use triton::Triton;
 
-/// Something that thinks. One value is one model.
+/// A language model.
 #[async_trait]
 pub trait Model: Send + Sync {
     /// The key is the same for every attempt at the same effect. Dropping the future ends the call.
@@ -143,38 +143,38 @@ impl ModelError {
 pub struct Models {
     table: Table,
     chosen: Name,
-    endpoints: BTreeMap<String, Opened>,
-    /// Those that live in this process.
+    endpoints: BTreeMap<String, OpenEndpoint>,
+    /// Models in this process.
     own: BTreeMap<Name, Arc<dyn Model>>,
     guards: BTreeMap<String, Guard>,
 }
 
 /// An endpoint whose key was looked for.
-struct Opened {
-    line: Line,
+struct OpenEndpoint {
+    line: Connection,
     key: Result<Option<Secret>, String>,
 }
 
-enum Line {
-    Http(Arc<remote::Line>),
-    Grpc(Arc<triton::Line>),
+enum Connection {
+    Http(Arc<remote::Connection>),
+    Grpc(Arc<triton::Connection>),
 }
 
 impl Models {
-    /// `chosen` answers calls that name no model. Keys are looked up here, once; a missing one is told when it is needed.
+    /// `chosen` answers calls that name no model. Keys are looked up here, once; a missing one is reported when it is needed.
     pub fn new(table: Table, chosen: Name, env: Env<'_>) -> Result<Self, ModelError> {
         let mut endpoints = BTreeMap::new();
         let mut guards = BTreeMap::new();
         let clients = remote::clients()?;
         for (name, endpoint) in &table.endpoints {
             let line = match endpoint.dialect {
-                Dialect::Triton => Line::Grpc(Arc::new(triton::Line::new(endpoint))),
+                Dialect::Triton => Connection::Grpc(Arc::new(triton::Connection::new(endpoint))),
                 Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama => {
-                    Line::Http(Arc::new(remote::Line::new(&clients, endpoint)?))
+                    Connection::Http(Arc::new(remote::Connection::new(&clients, endpoint)?))
                 }
             };
             let key = endpoint.key.as_ref().map(|source| source.find(env)).transpose();
-            endpoints.insert(name.clone(), Opened { line, key });
+            endpoints.insert(name.clone(), OpenEndpoint { line, key });
             guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
         }
         let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
@@ -208,8 +208,8 @@ impl Models {
         let names: Vec<&Name> = std::iter::once(&first).chain(others).collect();
         let mut troubles: Vec<(&Name, ModelError)> = Vec::new();
         for &name in &names {
-            let heard = ProgressProbe::new(progress);
-            match self.ask(name, call, key, &heard.progress).await {
+            let received = ProgressProbe::new(progress);
+            match self.ask(name, call, key, &received.progress).await {
                 Ok(answer) => return self.reply(name, call, answer, &troubles),
                 Err(trouble) => {
                     tracing::debug!(model = %name, kind = %trouble.kind, "a model could not answer: {}", trouble.message);
@@ -218,8 +218,8 @@ impl Models {
                     if is_final {
                         break;
                     }
-                    // What was already told cannot be taken back; whoever reads along is told that it starts anew.
-                    if heard.anything() && troubles.len() < names.len() {
+                    // Text that was already sent cannot be withdrawn; watchers are notified that the text starts again.
+                    if received.anything() && troubles.len() < names.len() {
                         progress.tell("\n[the answer broke off; another model is asked]\n");
                     }
                 }
@@ -249,12 +249,12 @@ impl Models {
         let key = opened.key.clone().map_err(|why| ModelError::user(format!("{name}: {why}")))?;
         let (name, row) = (name.clone(), self.table.row(name));
         Ok(match &opened.line {
-            Line::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
-            Line::Grpc(line) => Arc::new(Triton::new(name, line.clone(), row, key)),
+            Connection::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
+            Connection::Grpc(line) => Arc::new(Triton::new(name, line.clone(), row, key)),
         })
     }
 
-    /// The answer as a flow sees it: checked against what the call wanted, whoever gave it.
+    /// The answer as a flow sees it: checked against the call, for every kind of model.
     fn reply(&self, name: &Name, call: &ModelCall, answer: Answer, troubles: &[(&Name, ModelError)]) -> Reply {
         let Answer { said, mut usage, model, finish, notes } = answer;
         let price = self.table.row(name).price(usage);
@@ -279,19 +279,19 @@ impl Models {
                 }
                 Reply::ok(value)
             }
-            Err(Unusable { why, said }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).saying(said)),
+            Err(UnusableReply { why, said }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).saying(said)),
         };
         reply.using(usage).about(about)
     }
 }
 
 /// What was said is no answer, and why. The words go with it, because a flow may still find one in them.
-struct Unusable {
+struct UnusableReply {
     why: String,
     said: String,
 }
 
-fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Value, bool), Unusable> {
+fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Value, bool), UnusableReply> {
     let cut_off = match (finish, call.tokens_max) {
         (Finish::Length, Some(max)) => format!(" (it was cut off at tokens_max = {max})"),
         (Finish::Length, None) => " (it was cut off at the model's limit)".to_owned(),
@@ -305,7 +305,7 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
                 let Some(tool) = call.tools.iter().find(|tool| tool.name == called.name) else {
                     let offered: Vec<&str> = call.tools.iter().map(|tool| tool.name.as_str()).collect();
                     let why = format!("the model called a tool that is not there, {:?}; offered were {}", called.name, offered.join(", "));
-                    return Err(Unusable { why, said: text });
+                    return Err(UnusableReply { why, said: text });
                 };
                 let arguments = match called.arguments {
                     Value::String(text) if text.trim().is_empty() => structured::check(json!({}), &tool.schema),
@@ -313,7 +313,10 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
                     Value::Null => structured::check(json!({}), &tool.schema),
                     value => structured::check(value, &tool.schema),
                 }
-                .map_err(|error| Unusable { why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name), said: text.clone() })?;
+                .map_err(|error| UnusableReply {
+                    why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name),
+                    said: text.clone(),
+                })?;
                 mended |= arguments.mended;
                 checked.push(json!({"name": called.name, "arguments": arguments.value}));
             }
@@ -331,18 +334,18 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
         (ModelOutput::Text(text) | ModelOutput::Calls { text, .. }, None) => {
             let text = structured::without_thinking(&text);
             if text.trim().is_empty() {
-                return Err(Unusable { why: format!("the model said nothing{cut_off}"), said: String::new() });
+                return Err(UnusableReply { why: format!("the model said nothing{cut_off}"), said: String::new() });
             }
             Ok((Value::String(text.into_owned()), false))
         }
     }
 }
 
-fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), Unusable> {
-    read.map(|read| (read.value, read.mended)).map_err(|error| Unusable { why: format!("{error}{cut_off}"), said })
+fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), UnusableReply> {
+    read.map(|read| (read.value, read.mended)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), said })
 }
 
-/// Nobody could. If waiting may help with any of them, the machine is told so; the first model's trouble leads.
+/// No model answered. If a retry may help with any of them, the failure says so; the error of the first model comes first.
 fn failed(troubles: &[(&Name, ModelError)]) -> Reply {
     let again = troubles.iter().filter_map(|(_, trouble)| match trouble.remedy {
         Remedy::Again { after_ms } => Some(after_ms.unwrap_or_default()),
@@ -370,7 +373,7 @@ struct ProgressProbe {
 impl ProgressProbe {
     fn new(outer: &Progress) -> Self {
         let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        if !outer.is_heard() {
+        if !outer.has_listener() {
             return ProgressProbe { progress: Progress::nowhere(), told };
         }
         let (outer, noted) = (outer.clone(), told.clone());

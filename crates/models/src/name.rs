@@ -11,7 +11,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// A name that is well-formed. Whether there is such a model only its endpoint knows.
+/// A name that is well-formed. Whether the model exists is known only to its endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name {
@@ -20,7 +20,7 @@ pub struct Name {
     pub model: String,
 }
 
-/// Who answers.
+/// The provider of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
     OpenAi,

@@ -27,13 +27,13 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// One model of one endpoint.
 pub struct Remote {
     name: Name,
-    line: Arc<Line>,
+    line: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
 
 /// The way to an endpoint.
-pub struct Line {
+pub struct Connection {
     client: genai::Client,
     url: String,
     dialect: Dialect,
@@ -47,13 +47,13 @@ pub struct Clients {
 }
 
 pub fn clients() -> Result<Clients, ModelError> {
-    // Both ring and aws-lc-rs may be compiled in, and rustls panics if nobody chose. Whoever came first is as good.
+    // Both ring and aws-lc-rs may be compiled in, and rustls panics if none was chosen. An earlier choice is kept.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
     let builder = || {
         reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(10))
             .tcp_keepalive(Duration::from_secs(30))
-            // A key must not follow somebody's redirection: only `Authorization` would be held back, not `x-api-key`.
+            // A key must not follow a redirect: only `Authorization` would be held back, not `x-api-key`.
             .redirect(reqwest::redirect::Policy::none())
     };
     let build = |builder: reqwest::ClientBuilder| builder.build().map_err(|e| ModelError::user(format!("no HTTP client can be made: {e}")));
@@ -73,7 +73,7 @@ impl Clients {
     }
 }
 
-impl Line {
+impl Connection {
     pub fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::user(format!("{:?} is no address of a model server: {why}", endpoint.url));
         let parsed = reqwest::Url::parse(&endpoint.url).map_err(|e| wrong(e.to_string()))?;
@@ -84,12 +84,12 @@ impl Line {
         let client = client.map_err(|e| ModelError::user(format!("no client can be made: {e}")))?;
         // genai joins paths to it, and a missing slash would cost the last segment.
         let url = format!("{}/", endpoint.url.trim_end_matches('/'));
-        Ok(Line { client, url, dialect: endpoint.dialect })
+        Ok(Connection { client, url, dialect: endpoint.dialect })
     }
 }
 
 impl Remote {
-    pub fn new(name: Name, line: Arc<Line>, row: Row, key: Option<Secret>) -> Self {
+    pub fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
         Remote { name, line, row, key }
     }
 
@@ -108,7 +108,7 @@ impl Remote {
             Dialect::Ollama => (AdapterKind::Ollama, self.line.url.clone()),
             Dialect::Triton => return Err(ModelError::user(format!("{} speaks gRPC; it cannot be asked over HTTP", self.name))),
         };
-        // Servers that want no key get a word that is none; without any, genai would not send the request.
+        // Servers without a key get a placeholder; without one, genai would not send the request.
         let key = self.key.as_ref().map_or("none", Secret::reveal);
         Ok(ServiceTarget {
             endpoint: GenaiEndpoint::from_owned(url),
@@ -117,7 +117,7 @@ impl Remote {
         })
     }
 
-    /// Strict modes want an object at the root; other schemas go into words.
+    /// Strict modes need an object at the root; other schemas go into the prompt.
     fn schema_mode(&self, call: &ModelCall) -> bool {
         let is_object = |schema: &Value| schema.get("type").is_some_and(|kind| kind == "object");
         !self.row.schema_in_words && call.schema.as_ref().is_some_and(is_object)
@@ -125,7 +125,7 @@ impl Remote {
 
     fn request(&self, call: &ModelCall) -> Result<ChatRequest, ModelError> {
         let mut messages = Vec::new();
-        for message in &evidence::spoken(&call.messages) {
+        for message in &evidence::without_evidence_role(&call.messages) {
             let text = message.content.as_str();
             messages.push(match message.role.as_str() {
                 "system" => ChatMessage::system(text),
@@ -197,7 +197,7 @@ impl Remote {
         let calls: Vec<Called> = response.content.tool_calls().into_iter().map(called).collect();
         let text = response.content.joined_texts().unwrap_or_default();
         Ok(Answer {
-            said: said(text, calls),
+            said: model_output(text, calls),
             usage: usage(Some(&response.usage)),
             model: Some(model),
             finish: finish(response.stop_reason.as_ref()),
@@ -219,14 +219,14 @@ impl Remote {
                     }
                 }
                 ChatStreamEvent::End(end) => {
-                    // Where a dialect has no closing event, genai makes one up when the line goes dead: only a reason shows
+                    // Where a dialect has no closing event, genai makes one up when the connection is lost: only a reason shows
                     // that the model was done.
                     if end.captured_stop_reason.is_none() && adapter != AdapterKind::OpenAI {
                         return Err(StreamError::BrokeOff);
                     }
                     let calls: Vec<Called> = end.captured_tool_calls().unwrap_or_default().into_iter().map(called).collect();
                     return Ok(Answer {
-                        said: said(text, calls),
+                        said: model_output(text, calls),
                         usage: usage(end.captured_usage.as_ref()),
                         model: None,
                         finish: finish(end.captured_stop_reason.as_ref()),
@@ -261,7 +261,7 @@ impl Model for Remote {
     async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let target = self.target(call)?;
         let (request, options) = (self.request(call)?, self.options(call, key));
-        let answered = if progress.is_heard() {
+        let answered = if progress.has_listener() {
             Box::pin(self.streamed(target, request, &options, progress)).await
         } else {
             Box::pin(self.at_once(target, request, &options)).await.map_err(StreamError::from)
@@ -284,7 +284,7 @@ impl Model for Remote {
     }
 }
 
-fn said(text: String, calls: Vec<Called>) -> ModelOutput {
+fn model_output(text: String, calls: Vec<Called>) -> ModelOutput {
     if calls.is_empty() { ModelOutput::Text(text) } else { ModelOutput::Calls { text, calls } }
 }
 

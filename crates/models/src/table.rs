@@ -47,7 +47,7 @@ pub struct Endpoint {
     pub calls_max: usize,
 }
 
-/// What an endpoint speaks.
+/// The API of an endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Dialect {
@@ -72,7 +72,7 @@ pub struct Row {
     pub usd_per_million_out: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens_max: Option<u32>,
-    /// For a model that does not speak what its endpoint speaks.
+    /// For a model with another API than its endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Dialect>,
     /// Refuses a call that sets a temperature, so none is sent.

@@ -6,10 +6,10 @@ use super::*;
 use graph::{Message, Retry, TaskId, ToolSpec};
 
 /// Gives what it was given to give, in order.
-struct Given(Mutex<Vec<Result<Answer, ModelError>>>);
+struct ScriptedAnswers(Mutex<Vec<Result<Answer, ModelError>>>);
 
 #[async_trait]
-impl Model for Given {
+impl Model for ScriptedAnswers {
     async fn answer(&self, _call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         progress.tell("so");
         self.0.lock().unwrap().remove(0)
@@ -17,7 +17,7 @@ impl Model for Given {
 }
 
 fn given(answers: Vec<Result<Answer, ModelError>>) -> Arc<dyn Model> {
-    Arc::new(Given(Mutex::new(answers)))
+    Arc::new(ScriptedAnswers(Mutex::new(answers)))
 }
 
 fn answer(said: ModelOutput) -> Answer {
@@ -103,8 +103,8 @@ async fn fallbacks_are_asked_in_order_and_told_about() {
         .with(named("embedded/e"), given(vec![Err(trouble)]))
         .with(named("triton/t"), given(vec![text("mine")]));
     let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let progress = Progress::to(move |text| heard.lock().unwrap().push_str(text));
+    let received = told.clone();
+    let progress = Progress::to(move |text| received.lock().unwrap().push_str(text));
     let key = Key::of(&"t".into(), &"r".into(), TaskId { step: 0, index: 0 });
     let reply = models.answer(&call(), &key, &progress).await;
     assert_eq!(reply.result, Ok(json!("mine")));

@@ -54,8 +54,8 @@ mod tests {
 
     fn check(pieces: &[&[u8]], told: &[&str], text: &str) {
         let mut utf8 = Utf8::default();
-        let heard: Vec<String> = pieces.iter().map(|piece| utf8.push(piece).to_owned()).collect();
-        assert_eq!(heard, told, "{pieces:?}");
+        let received: Vec<String> = pieces.iter().map(|piece| utf8.push(piece).to_owned()).collect();
+        assert_eq!(received, told, "{pieces:?}");
         assert_eq!(utf8.finish(&mut |_| ()), text);
     }
 

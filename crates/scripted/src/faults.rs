@@ -36,7 +36,7 @@ impl<W: EffectHandler> Faulty<W> {
     /// It was performed and the connection was lost before the reply came. What can honestly be said then depends on its nature: what
     /// may be repeated is; what can be looked up is, now, as after a crash; of the rest nobody knows, and a second attempt
     /// would be a gamble that is not ours to take.
-    async fn lost(&self, job: &Job, repeatability: Repeatability) -> Reply {
+    async fn lose_reply(&self, job: &Job, repeatability: Repeatability) -> Reply {
         let network = || Reply::failed(Failure::new(FailureKind::Network, "the connection was lost before the reply came (a planned fault)").retry());
         let in_doubt = || {
             Reply::failed(Failure::new(
@@ -77,8 +77,8 @@ impl<W: EffectHandler> EffectHandler for Faulty<W> {
             Fault::FailBefore => Reply::failed(Failure::new(FailureKind::Network, "the line was dead (a planned fault)").retry()),
             Fault::LoseReply => {
                 let unheard = self.inner.perform(job, progress).await;
-                // It cost what it cost, and took as long, whether or not anybody heard.
-                let told = self.lost(job, repeatability).await;
+                // Cost and time count although the reply was lost.
+                let told = self.lose_reply(job, repeatability).await;
                 Reply { usage: unheard.usage, took_us: unheard.took_us, ..told }
             }
             Fault::Duplicate => {
@@ -147,7 +147,7 @@ impl FaultPlan {
         if attempt > self.faulty_attempts_max {
             return Fault::None;
         }
-        let rolled = self.roll(key, attempt, "fault") % 100;
+        let rolled = self.fault_hash(key, attempt, "fault") % 100;
         let mut up_to = 0;
         for (pct, fault) in [(self.fail_pct, Fault::FailBefore), (self.lose_reply_pct, Fault::LoseReply), (self.duplicate_pct, Fault::Duplicate)] {
             up_to += u64::from(pct);
@@ -162,13 +162,13 @@ impl FaultPlan {
     pub fn delay_ms(&self, key: Key, attempt: u32) -> u64 {
         match self.delay_ms_max {
             0 => 0,
-            most => self.roll(key, attempt, "delay") % most.saturating_add(1),
+            most => self.fault_hash(key, attempt, "delay") % most.saturating_add(1),
         }
     }
 
     /// FNV over the bytes, then a finishing mix. Written out because the standard library's hashes may change with its
     /// version, and a seed from an old failure should still find it.
-    fn roll(&self, key: Key, attempt: u32, what: &str) -> u64 {
+    fn fault_hash(&self, key: Key, attempt: u32, what: &str) -> u64 {
         let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
         let key = key.to_string();
         let seed = self.seed.to_le_bytes();

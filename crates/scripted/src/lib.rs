@@ -25,7 +25,7 @@
 //! - A tool is as delicate as the most delicate rule that fits the call, used up or not: what a tool is does not change with
 //!   how often it failed.
 //!
-//! What a crash does not undo, because it happened elsewhere, is kept apart in [`Outside`], which two worlds may share. An
+//! What a crash does not undo, because it happened elsewhere, is kept apart in [`ExternalState`], which two worlds may share. An
 //! attempt that is performed again after a crash meets the rule it met the first time.
 //!
 //! A change to the world (`once`, `checkable`) happens in the middle of its `after`, so that a cut can fall on either side.
@@ -59,7 +59,7 @@ use effects::{EffectHandler, LookUp, Progress, Repeatability};
 #[derive(Debug)]
 pub struct ScriptedHandler {
     rules: Vec<Rule>,
-    outside: Arc<Outside>,
+    outside: Arc<ExternalState>,
 }
 
 impl ScriptedHandler {
@@ -69,12 +69,12 @@ impl ScriptedHandler {
     }
 
     /// A world after a crash: what an earlier one did outside is still done.
-    pub fn with_outside(text: &str, outside: Arc<Outside>) -> Result<Self, ScriptError> {
+    pub fn with_outside(text: &str, outside: Arc<ExternalState>) -> Result<Self, ScriptError> {
         Ok(ScriptedHandler { rules: parse::script(text)?, outside })
     }
 
     /// What it did to the outside.
-    pub fn outside(&self) -> &Arc<Outside> {
+    pub fn outside(&self) -> &Arc<ExternalState> {
         &self.outside
     }
 
@@ -183,9 +183,9 @@ pub struct Call {
 
 /// What is left of scripted worlds when they are gone: what they were asked, and what they changed.
 #[derive(Debug, Default)]
-pub struct Outside(Mutex<Memory>);
+pub struct ExternalState(Mutex<Memory>);
 
-/// A server may go on for days over a script; nobody looks further back.
+/// A server may use a script for days; older calls are dropped.
 pub const CALLS_MAX: usize = 4_096;
 
 #[derive(Debug, Default)]
@@ -203,7 +203,7 @@ struct Change {
     reply: Reply,
 }
 
-impl Outside {
+impl ExternalState {
     /// The last attempts, the oldest first; at most [`CALLS_MAX`].
     pub fn calls(&self) -> Vec<Call> {
         let memory = self.memory();

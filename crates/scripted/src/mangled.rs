@@ -3,17 +3,17 @@
 /// Endless variations of what was whole, each with a few wounds: a byte changed, lost or put in between, a piece said twice, the end cut off. The same seed
 /// gives the same ones.
 pub fn mangled(whole: &[u8], seed: u64) -> impl Iterator<Item = Vec<u8>> {
-    let mut dice = Dice(seed | 1);
+    let mut dice = Xorshift(seed | 1);
     std::iter::repeat_with(move || {
         let mut bytes = whole.to_vec();
         for _ in 0..=dice.below(WOUNDS_MAX) {
-            dice.wound(&mut bytes);
+            dice.damage(&mut bytes);
         }
         bytes
     })
 }
 
-/// How many a test is to try: `BATON_MANGLED` says so; few enough to wait for if nobody does.
+/// How many a test tries: `BATON_MANGLED`, or a small number by default.
 pub fn count() -> usize {
     const USUAL: usize = 2_000;
     std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(USUAL)
@@ -24,9 +24,9 @@ const WOUNDS_MAX: usize = 5;
 const MARKS: &[u8] = b"{}[]\",:0\\";
 
 /// Marsaglia's xorshift: nothing here needs better chance than that.
-struct Dice(u64);
+struct Xorshift(u64);
 
-impl Dice {
+impl Xorshift {
     fn below(&mut self, limit: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -34,7 +34,7 @@ impl Dice {
         (self.0 % limit.max(1) as u64) as usize
     }
 
-    fn wound(&mut self, bytes: &mut Vec<u8>) {
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
         if bytes.len() < 2 {
             return;
         }

@@ -73,7 +73,7 @@ impl Rule {
 
 impl Condition {
     fn holds(&self, effect: &Effect) -> bool {
-        match (look(effect, &self.path), &self.test) {
+        match (field_of(effect, &self.path), &self.test) {
             (None, _) => false,
             (Some(found), Test::Equals(wanted)) => *found == *wanted,
             (Some(found), Test::Contains(part)) => match &*found {
@@ -94,7 +94,7 @@ pub(super) fn arguments(effect: &Effect) -> Value {
     }
 }
 
-/// A model repeats what was said last; everybody else, all they were given.
+/// A model repeats the last message; other effects repeat their arguments.
 pub(super) fn echo(effect: &Effect) -> Value {
     match effect {
         Effect::CallModel(call) => call.messages.last().map_or(Value::Null, |message| Value::from(message.content.clone())),
@@ -102,7 +102,7 @@ pub(super) fn echo(effect: &Effect) -> Value {
     }
 }
 
-/// The rules somebody probably meant: by kind first, then by how many letters the name is off.
+/// The nearest rules: by kind first, then by the edit distance of the name.
 pub(super) fn nearest(rules: &[Rule], effect: &Effect) -> Vec<String> {
     let mut ranked: Vec<_> = rules
         .iter()
@@ -136,20 +136,20 @@ pub(super) fn shortened(text: &str) -> String {
 
 const SHOWN_CHARS_MAX: usize = 200;
 
-fn look<'e>(effect: &'e Effect, path: &str) -> Option<Cow<'e, Value>> {
+fn field_of<'e>(effect: &'e Effect, path: &str) -> Option<Cow<'e, Value>> {
     match effect {
-        Effect::CallTool(call) => dig(&call.arguments, path).map(Cow::Borrowed),
-        Effect::CallAgent(call) => dig(&call.input, path).map(Cow::Borrowed),
+        Effect::CallTool(call) => value_at(&call.arguments, path).map(Cow::Borrowed),
+        Effect::CallAgent(call) => value_at(&call.input, path).map(Cow::Borrowed),
         Effect::CallModel(call) if path == "text" => {
             let contents: Vec<&str> = call.messages.iter().map(|message| message.content.as_str()).collect();
             Some(Cow::Owned(Value::from(contents.join("\n"))))
         }
-        Effect::CallModel(_) => dig(&arguments(effect), path).cloned().map(Cow::Owned),
+        Effect::CallModel(_) => value_at(&arguments(effect), path).cloned().map(Cow::Owned),
         Effect::AskPerson(_) => None,
     }
 }
 
-fn dig<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
+fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     path.split('.').try_fold(value, |value, part| match value {
         Value::Object(map) => map.get(part),
         Value::Array(items) => part.parse::<usize>().ok().and_then(|index| items.get(index)),

@@ -115,7 +115,7 @@ async fn counted_rules_give_a_repeated_attempt_the_same_answer() {
         (EACH, &[(1, 1, false), (0, 3, true), (0, 1, false), (0, 2, false), (1, 2, false), (1, 3, true), (1, 1, false)]),
     ];
     for (script, steps) in cases {
-        let outside = Arc::<Outside>::default();
+        let outside = Arc::<ExternalState>::default();
         for &(task, attempt, is_ok) in steps {
             // A new world each time: what is counted is counted outside.
             let handler = ScriptedHandler::with_outside(script, outside.clone()).unwrap();
@@ -148,7 +148,7 @@ fn natures_are_the_tools_and_not_the_rules() {
 async fn a_cut_falls_before_or_after_the_change() {
     // Cut after so many milliseconds of ten; whether it had happened then.
     for (cut_ms, happened) in [(0, false), (4, false), (6, true), (9, true), (20, true)] {
-        let outside = Arc::<Outside>::default();
+        let outside = Arc::<ExternalState>::default();
         let job = jobs(&[graph::tool("notes.append", json!({"text": "x"}))]).remove(0);
         let handler = ScriptedHandler::with_outside(ALL, outside.clone()).unwrap();
         let _ = tokio::time::timeout(Duration::from_millis(cut_ms), handler.perform(&job, &Progress::nowhere())).await;
@@ -187,12 +187,12 @@ async fn hanging_hangs_and_panicking_panics_and_the_world_goes_on() {
 
 #[tokio::test]
 async fn a_model_speaks_word_by_word() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
-    let ear = heard.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let ear = received.clone();
     let progress = Progress::to(move |word| ear.lock().unwrap().push(word.to_owned()));
     let handler = ScriptedHandler::parse(ALL).unwrap();
     handler.perform(&jobs(&[graph::model("answer", vec![])])[0], &progress).await;
-    assert_eq!(*heard.lock().unwrap(), ["some ", "words"]);
+    assert_eq!(*received.lock().unwrap(), ["some ", "words"]);
 }
 
 #[test]

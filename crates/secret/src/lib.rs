@@ -30,7 +30,7 @@ impl Secret {
     }
 
     /// Removes the key from a text; error messages of providers may repeat it.
-    pub fn struck_from(&self, text: &str) -> String {
+    pub fn redact_in(&self, text: &str) -> String {
         // A very short key is a placeholder such as `x`, and removing it would garble every sentence.
         if self.0.len() < 4 { text.to_owned() } else { text.replace(&self.0, "[key]") }
     }
@@ -82,7 +82,7 @@ mod tests {
         let secret = Secret::new(" sk-very-secret\n").unwrap();
         assert_eq!(secret.reveal(), "sk-very-secret");
         assert_eq!(format!("{secret:?} {:#?}", Some(&secret)).matches("secret").count(), 0);
-        assert_eq!(secret.struck_from("bad key sk-very-secret!"), "bad key [key]!");
+        assert_eq!(secret.redact_in("bad key sk-very-secret!"), "bad key [key]!");
         assert!(Secret::new(" \n").is_none());
     }
 

@@ -21,7 +21,7 @@ use crate::api::params::JsonBody;
 use crate::guard::Identity;
 use crate::openai::{Form, call_list, turn_of};
 use crate::problem::Problem;
-use crate::turn::{self, Events, Happened, Rest, Sink, StartedTurn, Terms};
+use crate::turn::{self, Events, Sink, StartedTurn, TurnEvent, TurnHeaders, TurnOutcome};
 
 /// The flow at `/ag-ui`.
 const DEFAULT_FLOW: &str = "auto";
@@ -46,7 +46,7 @@ async fn run(
     headers: HeaderMap,
     JsonBody(input): JsonBody<RunAgentInput>,
 ) -> Result<Response, Problem> {
-    let terms = Terms::of(&headers)?;
+    let terms = TurnHeaders::of(&headers)?;
     turn::must_know(&api, &flow)?;
     let begun = match input.resume.as_deref() {
         Some([resume]) => resumed(&api, &who, resume).await?,
@@ -65,7 +65,7 @@ async fn run(
     let stops = !terms.has_key();
     tokio::spawn(async move {
         let id = begun.run.clone();
-        if !teller.tell(&api, begun).await && stops {
+        if !teller.write(&api, begun).await && stops {
             // One that is over by now is not stopped.
             let _ = api.0.engine.cancel(&id, "the client closed its stream").await;
         }
@@ -103,8 +103,8 @@ impl StreamWriter {
         self.sink.send(format!("data: {}\n\n", event(kind, fields))).await
     }
 
-    /// Whether it was heard to its end.
-    async fn tell(&self, api: &Api, mut begun: StartedTurn) -> bool {
+    /// Whether the client received everything.
+    async fn write(&self, api: &Api, mut begun: StartedTurn) -> bool {
         let ids = json!({ "threadId": self.thread, "runId": self.run });
         let state = json!({ "run": begun.run, "thread": begun.thread, "flow": begun.flow, "notes": {}, "sources": [] });
         if !self.send("RUN_STARTED", ids).await || !self.send("STATE_SNAPSHOT", json!({ "snapshot": state })).await {
@@ -129,33 +129,33 @@ impl StreamWriter {
                 return false;
             }
         }
-        match turn::rest(api, &begun.run).await {
-            Ok(rest) => self.rest(&begun, rest, &events, has_text).await,
+        match turn::outcome(api, &begun.run).await {
+            Ok(rest) => self.write_outcome(&begun, rest, &events, has_text).await,
             Err(problem) => self.send("RUN_ERROR", json!({ "message": problem.message, "code": problem.kind })).await,
         }
     }
 
-    async fn happened(&self, happened: Happened, steps: &mut Vec<String>, has_text: &mut bool) -> bool {
+    async fn happened(&self, happened: TurnEvent, steps: &mut Vec<String>, has_text: &mut bool) -> bool {
         match happened {
-            Happened::StepStarted { step } => {
+            TurnEvent::StepStarted { step } => {
                 if steps.contains(&step) {
                     return true;
                 }
                 steps.push(step.clone());
                 self.send("STEP_STARTED", json!({ "stepName": step })).await
             }
-            Happened::StepFinished { step } => {
+            TurnEvent::StepFinished { step } => {
                 let Some(at) = steps.iter().position(|open| *open == step) else { return true };
                 steps.remove(at);
                 self.send("STEP_FINISHED", json!({ "stepName": step })).await
             }
-            Happened::Noted { name, value } => {
+            TurnEvent::Noted { name, value } => {
                 let path = format!("/notes/{}", name.replace('~', "~0").replace('/', "~1"));
                 self.send("STATE_DELTA", json!({ "delta": [{ "op": "add", "path": path, "value": value }] })).await
             }
-            Happened::Text(text) => self.text(&text, has_text).await,
-            Happened::ToolStarted { id, tool, arguments } => self.call(&id, &tool, &arguments.to_string()).await,
-            Happened::ToolFinished { id, result, .. } => {
+            TurnEvent::Text(text) => self.text(&text, has_text).await,
+            TurnEvent::ToolStarted { id, tool, arguments } => self.call(&id, &tool, &arguments.to_string()).await,
+            TurnEvent::ToolFinished { id, result, .. } => {
                 let content = result.unwrap_or_else(|why| format!("error: {why}"));
                 self.send("TOOL_CALL_RESULT", json!({ "messageId": format!("{id}-result"), "toolCallId": id, "content": content, "role": "tool" }))
                     .await
@@ -179,10 +179,10 @@ impl StreamWriter {
             && self.send("TOOL_CALL_END", json!({ "toolCallId": id })).await
     }
 
-    async fn rest(&self, begun: &StartedTurn, rest: Rest, events: &Events, mut has_text: bool) -> bool {
+    async fn write_outcome(&self, begun: &StartedTurn, rest: TurnOutcome, events: &Events, mut has_text: bool) -> bool {
         let finished = |outcome: Value, result: Value| json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome, "result": result });
         match rest {
-            Rest::Answered(answered) => {
+            TurnOutcome::Answered(answered) => {
                 let calls = call_list(begun.run.as_str(), &answered.output);
                 if calls.is_empty() && !self.text(&events.missing(&answered.text), &mut has_text).await {
                     return false;
@@ -207,7 +207,7 @@ impl StreamWriter {
                     if pending.is_empty() { json!({ "type": "success" }) } else { json!({ "type": "success", "pendingToolCallIds": pending }) };
                 self.send("RUN_FINISHED", finished(outcome, json!({ "answer": answered.text }))).await
             }
-            Rest::Asks(asks) => {
+            TurnOutcome::Question(asks) => {
                 let question = &asks.waiting.question;
                 let is_choice =
                     question.schema.as_ref().is_some_and(|schema| ["approve", "allow"].iter().any(|name| schema["properties"].get(*name).is_some()));
@@ -218,8 +218,8 @@ impl StreamWriter {
                 }
                 self.send("RUN_FINISHED", finished(json!({ "type": "interrupt", "interrupts": [interrupt] }), Value::Null)).await
             }
-            Rest::Cancelled(_) => self.send("RUN_FINISHED", finished(json!({ "type": "cancelled" }), Value::Null)).await,
-            Rest::Failed(why) => self.send("RUN_ERROR", json!({ "message": why, "code": "run_failed" })).await,
+            TurnOutcome::Cancelled(_) => self.send("RUN_FINISHED", finished(json!({ "type": "cancelled" }), Value::Null)).await,
+            TurnOutcome::Failed(why) => self.send("RUN_ERROR", json!({ "message": why, "code": "run_failed" })).await,
         }
     }
 }

@@ -30,7 +30,7 @@ pub trait Backend: Send + Sync + 'static {
     /// Input fields that every run of this user receives in addition to those of its caller, in every protocol.
     fn given(&self, user: &UserId) -> Map<String, Value>;
     /// The model that answers unless a request names another.
-    fn chosen(&self) -> api::Chosen;
+    fn chosen(&self) -> api::SelectedModel;
     /// Every source of models and its state.
     async fn models(&self) -> Result<api::Models>;
     /// The keys that models may need, and whether each is there.

@@ -20,17 +20,17 @@ pub(crate) fn counted(request: Request, permit: BodyPermit) -> (Request, Arc<Mut
     let permit = Arc::new(Mutex::new(permit));
     let request = match request.body().is_end_stream() {
         true => request,
-        false => request.map(|body| Body::new(Counted { body, permit: permit.clone() })),
+        false => request.map(|body| Body::new(CountedBody { body, permit: permit.clone() })),
     };
     (request, permit)
 }
 
-struct Counted {
+struct CountedBody {
     body: Body,
     permit: Arc<Mutex<BodyPermit>>,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

@@ -58,7 +58,7 @@ impl Feed {
 
     /// A thread was deleted here. A deletion by another process is noticed when the thread is opened.
     pub(crate) fn gone(&self, user: &UserId, thread: &ThreadId) {
-        let data = serde_json::to_string(&api::Gone { thread: thread.to_string() }).unwrap_or_default();
+        let data = serde_json::to_string(&api::DeletedThread { thread: thread.to_string() }).unwrap_or_default();
         let _ = self.0.changes.send(Change { user: user.clone(), frame: format!("event: gone\ndata: {data}\n\n").into() });
     }
 }

@@ -347,7 +347,7 @@ impl Guard {
         self.0.allowances.get()
     }
 
-    /// The role of whoever sends this. A token that only reads makes everybody a viewer.
+    /// The role of the sender. A read-only token makes any user a viewer.
     pub(crate) fn role(&self, who: &Identity, headers: &HeaderMap) -> Role {
         let only_reads = bearer(headers).or_else(|| cookie(headers)).is_some_and(|given| given.starts_with(READING));
         match self.allowances() {

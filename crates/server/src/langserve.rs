@@ -46,7 +46,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use store::StoreError;
 use tokio::sync::OwnedSemaphorePermit;
-use wire::langserve::{About, Config, Description, Filter, Invoke, Invoked, Refusal};
+use wire::langserve::{Config, Description, Filter, Invoke, InvokeResponse, Refusal, ResponseMetadata};
 
 use crate::api::{Api, params};
 use crate::guard::{self, Guard, Identity};
@@ -60,7 +60,7 @@ const KEY_BYTES_MAX: usize = 500;
 
 /// A flow, and how it is served.
 #[derive(Clone)]
-pub struct Served {
+pub struct ServedFlow {
     pub flow: String,
     pub input_shape: InputShape,
     /// Input fields that every run receives; a caller cannot change them.
@@ -123,7 +123,7 @@ pub struct Service(pub(crate) Arc<Inner>);
 #[derive(Clone)]
 pub(crate) struct Inner {
     pub(crate) engine: Engine,
-    pub(crate) served: BTreeMap<String, Served>,
+    pub(crate) served: BTreeMap<String, ServedFlow>,
     description: Option<Description>,
     /// The API it is served with, whose limits and counters it shares.
     pub(crate) api: Option<Api>,
@@ -131,7 +131,7 @@ pub(crate) struct Inner {
 
 impl Service {
     /// `served` by path: `graph` is where an agent's own flow is.
-    pub fn new(engine: Engine, served: BTreeMap<String, Served>, description: Option<Description>) -> Service {
+    pub fn new(engine: Engine, served: BTreeMap<String, ServedFlow>, description: Option<Description>) -> Service {
         Service(Arc::new(Inner { engine, served, description, api: None }))
     }
 
@@ -160,7 +160,7 @@ impl Service {
             .with_state(self)
     }
 
-    fn served(&self, path: &str) -> Result<&Served, Refused> {
+    fn served(&self, path: &str) -> Result<&ServedFlow, Refused> {
         self.0.served.get(path).ok_or_else(|| Refused::plain(StatusCode::NOT_FOUND, "Not Found"))
     }
 
@@ -216,20 +216,20 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 }
 
 /// A JSON body within a size and a time. The content type is required, because browsers preflight it across origins.
-pub(crate) struct Sent(pub(crate) Bytes);
+pub(crate) struct RawJson(pub(crate) Bytes);
 
-impl<S: Send + Sync> FromRequest<S> for Sent {
+impl<S: Send + Sync> FromRequest<S> for RawJson {
     type Rejection = Refused;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Refused> {
         params::must_be(request.headers(), "application/json")?;
-        Ok(Sent(params::read_within(request, |limits| limits.langserve_body_bytes_max, params::JSON_WITHIN).await?))
+        Ok(RawJson(params::read_within(request, |limits| limits.langserve_body_bytes_max, params::JSON_WITHIN).await?))
     }
 }
 
-async fn invoke(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
+async fn invoke(State(service): State<Service>, Path(path): Path<String>, caller: Caller, RawJson(body): RawJson) -> Result<Response, Refused> {
     let (run, output) = invoked(&service, &path, &caller, &body).await?;
-    Ok(json_of(StatusCode::OK, &Invoked { output, metadata: Some(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) }))
+    Ok(json_of(StatusCode::OK, &InvokeResponse { output, metadata: Some(ResponseMetadata { run_id: uuid_of(&run), feedback_tokens: Vec::new() }) }))
 }
 
 async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) -> Result<(RunId, Value), Refused> {
@@ -253,7 +253,7 @@ impl Call {
     /// `index` says which of a batch it is.
     pub(crate) fn of(
         service: &Service,
-        served: &Served,
+        served: &ServedFlow,
         caller: &Caller,
         input: Value,
         config: &RunConfig,
@@ -307,7 +307,7 @@ impl Call {
 async fn outcome(engine: &Engine, run: &RunId, at: RunState, came: &RequestShape) -> Result<Value, Refused> {
     match at {
         RunState::Over(closing) => match &closing.outcome {
-            Outcome::Done { output } => Ok(came.dressed(output)),
+            Outcome::Done { output } => Ok(came.shaped_output(output)),
             Outcome::Failed { fault } => Err(Refused::failed(fault.to_string())),
             Outcome::Cancelled { reason } => Err(Refused::failed(format!("it was stopped: {reason}"))),
         },
@@ -361,7 +361,7 @@ async fn config_schema(State(service): State<Service>, Path(path): Path<String>)
     schema(&service, &path, |served| wire::langserve::config_schema(&format!("{}Config", served.flow), &served.settings.schema))
 }
 
-fn schema(service: &Service, path: &str, of: impl Fn(&Served) -> Value) -> Response {
+fn schema(service: &Service, path: &str, of: impl Fn(&ServedFlow) -> Value) -> Response {
     match service.served(path) {
         Ok(served) => json_of(StatusCode::OK, &of(served)),
         Err(refused) => refused.into_response(),
@@ -479,7 +479,7 @@ pub(crate) fn uuid_of(run: &RunId) -> String {
 
 /// What `/stream_log` and `/stream_events` are asked with beside the rest.
 #[derive(serde::Deserialize)]
-struct Watching {
+struct StreamRequest {
     input: Value,
     #[serde(default)]
     config: Config,

@@ -9,7 +9,7 @@
 //! - [`mcp`]: any MCP server over streamable HTTP.
 //! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
 //! - [`openai`]: flows as OpenAI's models: chat completions and responses.
-//! - [`a2a`]: flows as skills of an agent that speaks A2A.
+//! - [`a2a`]: flows as skills of an A2A agent.
 //! - [`agui`]: flows as agents of front ends that speak AG-UI.
 //! - [`protocols`]: the list of the protocols that speak to flows.
 //!

@@ -174,11 +174,11 @@ struct Connections(Arc<Table>);
 struct Table {
     total_max: usize,
     per_network_max: usize,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenConnections {
     opened: u64,
     by_number: BTreeMap<u64, (IpAddr, Arc<ConnectionState>)>,
     by_network: BTreeMap<IpAddr, usize>,
@@ -227,12 +227,12 @@ impl Connections {
 }
 
 impl Table {
-    fn lock(&self) -> MutexGuard<'_, Open> {
+    fn lock(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Open {
+impl OpenConnections {
     fn close_oldest(&mut self, of: Option<IpAddr>) -> bool {
         let is_closable = |(_, (network, state)): &(&u64, &(IpAddr, Arc<ConnectionState>))| {
             of.is_none_or(|of| of == *network) && !state.is_admitted.load(Ordering::Relaxed)

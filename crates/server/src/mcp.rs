@@ -20,7 +20,7 @@ pub fn router<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static, gu
     Router::new().route_service("/mcp", service(make)).layer(from_fn_with_state(guard.clone(), guard::check))
 }
 
-/// Without a guard: whoever mounts it brings one.
+/// Without a guard; the caller that mounts it adds one.
 pub(crate) fn service<H: ServerHandler>(make: impl Fn() -> H + Send + Sync + 'static) -> StreamableHttpService<H, LocalSessionManager> {
     fallible_service(move || Ok(make()))
 }

@@ -26,7 +26,7 @@ pub struct Metrics {
 }
 
 /// What is counted elsewhere, as it is when somebody asks.
-pub(crate) struct Now {
+pub(crate) struct Gauges {
     pub(crate) runs_followed: usize,
     pub(crate) runs_going: usize,
     pub(crate) tasks: usize,
@@ -35,9 +35,9 @@ pub(crate) struct Now {
 }
 
 /// An open stream; it is counted until this goes.
-pub struct Open(Arc<Metrics>);
+pub struct OpenStream(Arc<Metrics>);
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.streams.fetch_sub(1, Ordering::Relaxed);
     }
@@ -72,12 +72,12 @@ impl Metrics {
         *self.runs.lock().unwrap_or_else(PoisonError::into_inner).entry(flow.to_owned()).or_default() += 1;
     }
 
-    pub(crate) fn stream_opened(self: &Arc<Self>) -> Open {
+    pub(crate) fn stream_opened(self: &Arc<Self>) -> OpenStream {
         self.streams.fetch_add(1, Ordering::Relaxed);
-        Open(self.clone())
+        OpenStream(self.clone())
     }
 
-    pub(crate) fn text(&self, now: &Now) -> String {
+    pub(crate) fn text(&self, now: &Gauges) -> String {
         let mut text = String::new();
         let mut line = |words: std::fmt::Arguments<'_>| text.push_str(&format!("{words}\n"));
         line(format_args!("# HELP baton_http_requests_total Requests that were answered."));
@@ -150,7 +150,7 @@ mod tests {
         metrics.run_started("direct");
         let open = metrics.stream_opened();
         let health = HealthNow { is_store_up: false, store_failures: 5, taken_over: 6, given_up: 7 };
-        let now = |runs_followed| Now { runs_followed, runs_going: 3, tasks: 4, health, disk_free_bytes: Some(8) };
+        let now = |runs_followed| Gauges { runs_followed, runs_going: 3, tasks: 4, health, disk_free_bytes: Some(8) };
         let text = metrics.text(&now(2));
         for line in [
             "baton_http_requests_total{method=\"GET\",status=\"200\"} 1",

@@ -1,6 +1,6 @@
 //! What went wrong, as HTTP says it: a status, a kind for programs, and words for people that say what to do.
 //!
-//! What happened inside goes to the log; whoever asked is told no more than helps them.
+//! Internal details go to the log; the client receives only what helps it.
 
 use axum::Json;
 pub use axum::http::StatusCode;
@@ -95,7 +95,7 @@ impl From<EngineError> for Problem {
         let words = error.to_string();
         match error {
             EngineError::Store(error) => error.into(),
-            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::Elsewhere { .. } => {
+            EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::DrivenElsewhere { .. } => {
                 Problem::busy("too much is going on; try again in a moment")
             }
             EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),

@@ -28,7 +28,7 @@ const ALL: &[Protocol] = &[
     Protocol { prefix: "/mcp", routes: mcp_flows::routes, error: mcp_flows::error },
 ];
 
-/// All of them. Whoever mounts them brings the guard and the quota.
+/// All of them. The caller that mounts them adds the guard and the quota.
 pub(crate) fn routes(api: &Api) -> Router {
     ALL.iter().fold(Router::new(), |all, protocol| all.merge((protocol.routes)(api)))
 }

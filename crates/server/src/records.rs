@@ -12,7 +12,7 @@ use crate::problem::{Problem, StatusCode};
 
 /// A document, read.
 #[derive(Clone, Debug)]
-pub(crate) struct Kept<T> {
+pub(crate) struct StoredRecord<T> {
     pub(crate) user: UserId,
     pub(crate) key: String,
     pub(crate) value: T,
@@ -20,15 +20,15 @@ pub(crate) struct Kept<T> {
     pub(crate) updated_ms: i64,
 }
 
-impl<T: DeserializeOwned> Kept<T> {
-    fn read(row: store::RecordRow) -> Result<Kept<T>, Problem> {
+impl<T: DeserializeOwned> StoredRecord<T> {
+    fn read(row: store::RecordRow) -> Result<StoredRecord<T>, Problem> {
         let value = serde_json::from_value(row.value).map_err(|error| Problem::internal(&format!("{} {:?}: {error}", row.kind, row.key)))?;
-        Ok(Kept { user: row.user, key: row.key, value, created_ms: row.created_ms, updated_ms: row.updated_ms })
+        Ok(StoredRecord { user: row.user, key: row.key, value, created_ms: row.created_ms, updated_ms: row.updated_ms })
     }
 }
 
-pub(crate) async fn get<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<Option<Kept<T>>, Problem> {
-    store.record(user, kind, key).await?.map(Kept::read).transpose()
+pub(crate) async fn get<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<Option<StoredRecord<T>>, Problem> {
+    store.record(user, kind, key).await?.map(StoredRecord::read).transpose()
 }
 
 pub(crate) async fn put<T: Serialize + Sync>(store: &dyn Store, user: &UserId, kind: &str, key: &str, value: &T) -> Result<(), Problem> {
@@ -38,7 +38,7 @@ pub(crate) async fn put<T: Serialize + Sync>(store: &dyn Store, user: &UserId, k
 }
 
 /// All of one user whose keys begin so. Refused where they are more than should be in memory at once.
-pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, prefix: &str) -> Result<Vec<Kept<T>>, Problem> {
+pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, kind: &str, prefix: &str) -> Result<Vec<StoredRecord<T>>, Problem> {
     let mut filter =
         RecordFilter { kind: kind.to_owned(), user: Some(user.clone()), key_prefix: prefix.to_owned(), after: None, limit: store::RECORDS_MAX };
     let rows = store.records(filter.clone()).await?;
@@ -50,7 +50,7 @@ pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, 
             return Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "limit", words));
         }
     }
-    rows.into_iter().map(Kept::read).collect()
+    rows.into_iter().map(StoredRecord::read).collect()
 }
 
 pub(crate) async fn remove(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<bool, Problem> {
@@ -75,7 +75,7 @@ impl<T: DeserializeOwned> Pages<T> {
     }
 
     /// `None` after the last one. A document that cannot be read is left out, and the log says which: it must not stop the others.
-    pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<Kept<T>>>, Problem> {
+    pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StoredRecord<T>>>, Problem> {
         if self.is_last {
             return Ok(None);
         }
@@ -85,7 +85,7 @@ impl<T: DeserializeOwned> Pages<T> {
         // Large documents make a page shorter than was asked for.
         self.is_last = rows.is_empty();
         self.after = rows.last().map(|last| (last.key.clone(), last.user.clone()));
-        Ok(Some(rows.into_iter().filter_map(|row| Kept::read(row).ok()).collect()))
+        Ok(Some(rows.into_iter().filter_map(|row| StoredRecord::read(row).ok()).collect()))
     }
 }
 

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Json};
 use tokio::sync::Mutex;
-use wire::api::Well;
+use wire::api::HealthStatus;
 
 use crate::a2a;
 use crate::api::Api;
@@ -27,7 +27,7 @@ use crate::guarded_body::GuardedBody;
 use crate::langgraph;
 use crate::langserve;
 use crate::mcp_flows;
-use crate::metrics::Now;
+use crate::metrics::Gauges;
 use crate::page::Page;
 use crate::problem::Problem;
 use crate::protocols;
@@ -64,8 +64,8 @@ pub fn router(api: &Api, page: &Page, registry: Option<Registry>, flows: Option<
         .layer(from_fn_with_state(api.clone(), counted))
 }
 
-async fn healthy() -> Json<Well> {
-    Json(Well { ok: true })
+async fn healthy() -> Json<HealthStatus> {
+    Json(HealthStatus { ok: true })
 }
 
 /// Whether the store answers. Anybody may ask, so the store is asked once a second at most, by one request at a time.
@@ -98,9 +98,9 @@ impl Readiness {
     }
 }
 
-async fn ready(State(readiness): State<Readiness>) -> Result<Json<Well>, Problem> {
+async fn ready(State(readiness): State<Readiness>) -> Result<Json<HealthStatus>, Problem> {
     match readiness.is_ready().await {
-        true => Ok(Json(Well { ok: true })),
+        true => Ok(Json(HealthStatus { ok: true })),
         false => Err(Problem::busy("the database does not answer")),
     }
 }
@@ -110,7 +110,7 @@ async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) ->
         return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let now = Now {
+    let now = Gauges {
         runs_followed: api.0.hubs.count(),
         runs_going: api.0.engine.going(),
         tasks,
@@ -141,7 +141,7 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
     }
 }
 
-/// Tools are everybody's: one user looks, whoever runs the server switches and calls.
+/// Tools are shared: every user can list them, and only operators enable and call them.
 async fn operators_change(Extension(who): Extension<Identity>, request: Request<Body>, next: Next) -> Response {
     match who.is_operator || request.method() == Method::GET {
         true => next.run(request).await,
@@ -149,7 +149,7 @@ async fn operators_change(Extension(who): Extension<Identity>, request: Request<
     }
 }
 
-/// Browsers are told to be strict, and what others refuse in plain text is said as everything else is.
+/// Sets security headers for browsers, and turns plain-text errors of other layers into this API's form.
 async fn strictly(request: Request<Body>, next: Next) -> Response {
     let is_api = request.uri().path().starts_with("/api");
     let is_head = request.method() == Method::HEAD;

@@ -27,7 +27,7 @@ pub(crate) async fn traced(request: Request<Body>, next: Next) -> Response {
         http.response.status_code = Empty,
         otel.status_code = Empty,
     );
-    traceparent::go_on(&span, request.headers());
+    traceparent::continue_trace(&span, request.headers());
     let response = next.run(request).instrument(span.clone()).await;
     span.record("http.response.status_code", i64::from(response.status().as_u16()));
     if response.status().is_server_error() {

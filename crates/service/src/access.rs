@@ -52,7 +52,7 @@ impl Default for Bind {
 }
 
 /// An open port with its guard.
-pub struct Bound {
+pub struct BoundServer {
     /// The open port.
     pub listener: TcpListener,
     /// Its address.
@@ -70,10 +70,10 @@ pub struct Bound {
 
 impl Bind {
     /// Opens the database and the port. Users with tokens are in the database.
-    pub async fn bind(&self, globals: &GlobalArgs) -> Result<Bound> {
+    pub async fn bind(&self, globals: &GlobalArgs) -> Result<BoundServer> {
         let store = globals.open_or_make().await?;
         let Listener { listener, address, guard, start_token, tls } = self.listen(Some(store.clone()), globals).await?;
-        Ok(Bound { listener, address, guard, store, start_token, tls })
+        Ok(BoundServer { listener, address, guard, store, start_token, tls })
     }
 
     /// Opens the port. Call it first, so that an occupied port is reported immediately.
@@ -118,7 +118,7 @@ pub struct Listener {
     pub address: SocketAddr,
     /// Decides which callers are admitted.
     pub guard: Guard,
-    /// As in [`Bound`].
+    /// As in [`BoundServer`].
     pub start_token: Option<StartToken>,
     /// The certificate, if there is one.
     pub tls: Option<Arc<Tls>>,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use audit::{Event, Log, Recorder, What};
+use audit::{Event, EventKind, Log, Recorder};
 use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use engine::OnAnswer;
 use graph::{Effect, Failure, FailureKind, Job, Objection, Reply, UserId};
@@ -26,7 +26,7 @@ pub fn recorder(globals: &GlobalArgs) -> Result<Recorder> {
 }
 
 /// Records a command of the local user. If that fails, the command must not run.
-pub fn record(globals: &GlobalArgs, what: What, event: impl FnOnce(Event) -> Event) -> Result<()> {
+pub fn record(globals: &GlobalArgs, what: EventKind, event: impl FnOnce(Event) -> Event) -> Result<()> {
     let event = event(Event::new(what, UserId::default().as_str()));
     let now_ms = std::time::UNIX_EPOCH.elapsed().map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
     log(globals)?.append(&[event], now_ms).map_err(|error| ServiceError::Failed(error.to_string()))
@@ -35,7 +35,7 @@ pub fn record(globals: &GlobalArgs, what: What, event: impl FnOnce(Event) -> Eve
 /// Records answers of people: the decision about a tool call, and only a digest of anything else.
 pub fn on_answer(recorder: Recorder) -> OnAnswer {
     Arc::new(move |run, asked, value| {
-        let event = Event::new(What::Approval, run.context.user.as_str()).run(run.thread.as_str(), run.run.as_str());
+        let event = Event::new(EventKind::Approval, run.context.user.as_str()).run(run.thread.as_str(), run.run.as_str());
         recorder.note(match &asked.call {
             Some(call) => event.tool(call.tool.as_str()).detail(value.get("allow").and_then(Value::as_str).unwrap_or("not understood")),
             None => event.arguments(value).detail("a question of the run"),
@@ -44,19 +44,19 @@ pub fn on_answer(recorder: Recorder) -> OnAnswer {
 }
 
 /// An effect handler that records calls that may change something before they are performed.
-pub struct Audited {
+pub struct AuditedHandler {
     handler: Arc<dyn EffectHandler>,
     recorder: Recorder,
 }
 
-impl Audited {
-    pub fn new(handler: Arc<dyn EffectHandler>, recorder: Recorder) -> Arc<Audited> {
-        Arc::new(Audited { handler, recorder })
+impl AuditedHandler {
+    pub fn new(handler: Arc<dyn EffectHandler>, recorder: Recorder) -> Arc<AuditedHandler> {
+        Arc::new(AuditedHandler { handler, recorder })
     }
 }
 
 #[async_trait]
-impl EffectHandler for Audited {
+impl EffectHandler for AuditedHandler {
     fn repeatability(&self, job: &Job) -> Repeatability {
         self.handler.repeatability(job)
     }
@@ -76,7 +76,7 @@ impl EffectHandler for Audited {
         }
         let event = |what| Event::new(what, job.context.user.as_str()).run(job.thread.as_str(), job.run.as_str()).tool(call.tool.as_str());
         let by = if job.is_allowed { "a person agreed to this call" } else { "without a question" };
-        if let Err(error) = self.recorder.record(event(What::ToolCall).arguments(&call.arguments).detail(by)).await {
+        if let Err(error) = self.recorder.record(event(EventKind::ToolCall).arguments(&call.arguments).detail(by)).await {
             return Reply::failed(Failure::new(FailureKind::Refused, format!("{} was not called: {error}", call.tool)));
         }
         let reply = self.handler.perform(job, progress).await;
@@ -84,7 +84,7 @@ impl EffectHandler for Audited {
             Ok(_) => "done".to_owned(),
             Err(failure) => format!("failed: {}", failure.kind),
         };
-        self.recorder.note(event(What::ToolCallEnded).detail(end));
+        self.recorder.note(event(EventKind::ToolCallEnded).detail(end));
         reply
     }
 

@@ -24,7 +24,7 @@ use crate::export;
 use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::library::Library;
-use crate::model_options::{self, Look};
+use crate::model_options::{self, OllamaLookup};
 use crate::model_test;
 use crate::run_request::{self, RunRequest};
 use crate::settings::{self, Configured};
@@ -44,7 +44,7 @@ pub(crate) struct ServiceBackend {
     wish: Option<String>,
     may_pull: bool,
     profile: ModelProfile,
-    chosen: api::Chosen,
+    chosen: api::SelectedModel,
     library: Library,
     workspaces: Workspaces,
     /// Not public, and notified all the same.
@@ -63,9 +63,9 @@ impl ServiceBackend {
         let is_scripted = globals.script.is_some();
         let flows = described(globals, &config)?;
         let chosen = match choice {
-            Some(choice) => api::Chosen { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
-            None if is_scripted => api::Chosen { name: "script".into(), why: "a script replaces models and tools".into() },
-            None => api::Chosen { name: "replay".into(), why: "a recording answers".into() },
+            Some(choice) => api::SelectedModel { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
+            None if is_scripted => api::SelectedModel { name: "script".into(), why: "a script replaces models and tools".into() },
+            None => api::SelectedModel { name: "replay".into(), why: "a recording answers".into() },
         };
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
         Ok(ServiceBackend {
@@ -196,15 +196,15 @@ impl Backend for ServiceBackend {
         Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
     }
 
-    fn chosen(&self) -> api::Chosen {
+    fn chosen(&self) -> api::SelectedModel {
         self.chosen.clone()
     }
 
     async fn models(&self) -> Result<api::Models> {
         let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
-        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, Look::Always).await;
+        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, OllamaLookup::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
-        let option = |way: &models::choice::Way| api::ModelOption {
+        let option = |way: &models::choice::ModelCandidate| api::ModelOption {
             name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),
             title: model_options::word(way.source).to_owned(),
             state: match way.state {

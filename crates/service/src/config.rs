@@ -85,7 +85,7 @@ pub struct Proxy {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Notify {
-    /// Addresses and networks that are not public and may be sent to all the same; whoever has a token can name any of them.
+    /// Addresses and networks that are not public and may be sent to; every user with a token can name any of them.
     pub networks: server::proxies::Proxies,
 }
 

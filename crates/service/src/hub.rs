@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use index::Folders;
-use mcp_hub::config::Private;
+use mcp_hub::config::RedactedText;
 use mcp_hub::{Builder, Config, REGISTRY, RegistrySource, Tools, is_registry_at};
 use tools::TextModel;
 use tools::workspace::Workspaces;
@@ -13,7 +13,7 @@ use crate::caches;
 use crate::config;
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
-use crate::rank::ByMeaning;
+use crate::rank::VectorRanker;
 use crate::reader;
 
 /// Sample data is not used until enabled: `baton tools enable stories`.
@@ -85,7 +85,7 @@ impl Servers {
                 Some(settings.key(variable).ok_or_else(lacks)?)
             }
         };
-        Ok(Some(RegistrySource { url, is_trusted: settings.tools.registry_trusted, token: token.map(Private::new) }))
+        Ok(Some(RegistrySource { url, is_trusted: settings.tools.registry_trusted, token: token.map(RedactedText::new) }))
     }
 
     /// Whether a registry was named here. A registry itself uses none.
@@ -128,7 +128,7 @@ impl Servers {
             Some(source) => hub.with_registry(source),
             None => hub,
         };
-        let hub = hub.with_rank(ByMeaning::new(caches::local_vector_model()?, caches::tool_vectors_file()?));
+        let hub = hub.with_rank(VectorRanker::new(caches::local_vector_model()?, caches::tool_vectors_file()?));
         Ok(with_builtins(hub, &self.builtins(&folder, settings, text_model)?).build())
     }
 

@@ -6,21 +6,21 @@ use std::sync::Arc;
 use flows::input::ModelProfile;
 use flows::{Descriptor, InputKind, Specialist};
 use serde_json::{Map, Value, json};
-use server::langserve::{FlowSettings, InputShape, Served};
+use server::langserve::{FlowSettings, InputShape, ServedFlow};
 use wire::langserve::{Capability, Description};
 
 use crate::config::Config;
 
 /// `graph` is the flow at `/graph`.
-pub fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) -> BTreeMap<String, Served> {
+pub fn all(graph: &str, model: ModelProfile, config: &Config, has_docs: bool) -> BTreeMap<String, ServedFlow> {
     let registry = config.settings.registry();
     let served = |flow: &Descriptor| one(flow, model, config, has_docs);
-    let mut all: BTreeMap<String, Served> = registry.iter().map(|flow| (flow.name.to_owned(), served(flow))).collect();
+    let mut all: BTreeMap<String, ServedFlow> = registry.iter().map(|flow| (flow.name.to_owned(), served(flow))).collect();
     all.extend(registry.get(graph).map(|flow| ("graph".to_owned(), served(flow))));
     all
 }
 
-fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) -> Served {
+fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) -> ServedFlow {
     let input_shape = match flow.input {
         InputKind::Messages => InputShape::Agent,
         InputKind::Question => InputShape::Question,
@@ -31,7 +31,7 @@ fn one(flow: &Descriptor, model: ModelProfile, config: &Config, has_docs: bool) 
         base.insert("model".to_owned(), json!(model));
         base.insert("docs".to_owned(), json!(has_docs));
     }
-    Served { flow: flow.name.to_owned(), input_shape, base, settings: settings_of(flow.name, config) }
+    ServedFlow { flow: flow.name.to_owned(), input_shape, base, settings: settings_of(flow.name, config) }
 }
 
 fn settings_of(flow: &str, config: &Config) -> FlowSettings {

@@ -87,7 +87,7 @@ pub mod wiring;
 #[cfg(test)]
 mod tests;
 
-pub use access::{Bind, Bound, TlsFiles};
+pub use access::{Bind, BoundServer, TlsFiles};
 pub use config::Config;
 pub use error::{Result, ServiceError};
 pub use global_args::GlobalArgs;

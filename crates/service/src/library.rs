@@ -34,16 +34,16 @@ struct Inner {
     /// The configured ones.
     named: Vec<PathBuf>,
     uploads: PathBuf,
-    kept: Kept,
+    kept: UploadLimits,
     /// Where several servers share the uploads.
     shared: Option<SharedUploads>,
-    looked: Mutex<Looked>,
+    looked: Mutex<LastRefresh>,
     wanted: tokio::sync::Notify,
 }
 
 /// What is kept of what users upload.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Kept {
+pub(crate) struct UploadLimits {
     /// Bytes that one user may have uploaded.
     pub(crate) bytes_max: u64,
     /// Older files are deleted.
@@ -52,7 +52,7 @@ pub(crate) struct Kept {
 
 /// The last refresh.
 #[derive(Default)]
-struct Looked {
+struct LastRefresh {
     /// Its start; files older than that were seen.
     began: Option<SystemTime>,
     report: Report,
@@ -61,7 +61,7 @@ struct Looked {
 
 impl Library {
     /// Reads the folders for the first time in the background.
-    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: Kept, store: Arc<dyn Store>) -> Result<Library> {
+    pub(crate) fn open(named: &[PathBuf], uploads: &Path, kept: UploadLimits, store: Arc<dyn Store>) -> Result<Library> {
         private::make_folder(uploads).map_err(|error| ServiceError::Folder(format!("the folder {} cannot be made: {error}", uploads.display())))?;
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
@@ -76,7 +76,7 @@ impl Library {
         if inner.shared.is_some() {
             tokio::spawn(keep_copy(Arc::downgrade(&inner)));
         }
-        tokio::spawn(keep_up(Arc::downgrade(&inner)));
+        tokio::spawn(refresh_loop(Arc::downgrade(&inner)));
         if let Some(age_max) = kept.age_max {
             tokio::spawn(expire(Arc::downgrade(&inner), age_max));
         }
@@ -287,7 +287,7 @@ async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
 }
 
 /// Refreshes the index after each change. Ends with the library.
-async fn keep_up(library: std::sync::Weak<Inner>) {
+async fn refresh_loop(library: std::sync::Weak<Inner>) {
     let mut tries = 0;
     loop {
         let Some(inner) = library.upgrade() else { return };
@@ -303,7 +303,7 @@ async fn keep_up(library: std::sync::Weak<Inner>) {
         let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(Ok(report)) => {
-                *looked = Looked { began: Some(began), report, trouble: None };
+                *looked = LastRefresh { began: Some(began), report, trouble: None };
                 tries = 0;
             }
             Ok(Err(Error::Busy)) if tries < TRIES_MAX => {

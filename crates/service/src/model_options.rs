@@ -74,7 +74,7 @@ impl ModelOptions {
             notices::detail(&format!("registry {}", source.url));
         }
         let hub = self.servers.hub(globals, config, SharedModels::of(&models), registry.as_ref())?;
-        hub.meet_locals().await;
+        hub.list_local_tools().await;
         let tools = ToolHandler::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
         let handlers = EffectHandlers { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
         let handler: Arc<dyn EffectHandler> = match &self.record {
@@ -86,7 +86,7 @@ impl ModelOptions {
 
     /// The model that would be used; nothing is downloaded or loaded.
     pub async fn choose(&self, config: &Config) -> Result<Choice> {
-        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, Look::IfNeeded).await
+        choose(self.model.clone(), config, config.embedded.pull && !self.no_pull, OllamaLookup::IfNeeded).await
     }
 
     /// The models for these options, with weights downloaded if necessary, and the chosen one.
@@ -105,7 +105,7 @@ impl ModelOptions {
                 if !is_quiet {
                     notices::note(&format!("{why}"));
                 }
-                choice = choose(self.model.clone(), config, false, Look::IfNeeded).await?;
+                choice = choose(self.model.clone(), config, false, OllamaLookup::IfNeeded).await?;
             }
         }
         let models =
@@ -186,7 +186,7 @@ fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
 
 /// Whether to look for a running Ollama.
 #[derive(Clone, Copy, PartialEq)]
-pub enum Look {
+pub enum OllamaLookup {
     IfNeeded,
     Always,
 }
@@ -196,7 +196,7 @@ pub const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
 /// `embedded` alone means the default one.
 const EMBEDDED: &str = "embedded";
 
-pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: Look) -> Result<Choice> {
+pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: OllamaLookup) -> Result<Choice> {
     let flag = match flag.as_deref() {
         Some(EMBEDDED) => Some(name_of(&default_weights()?).to_string()),
         _ => flag,
@@ -218,8 +218,8 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
         },
     };
     let ollama = match (look, flag.is_some() || table.model.is_some()) {
-        (Look::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
-        (Look::IfNeeded, false) | (Look::Always, _) => {
+        (OllamaLookup::IfNeeded, true) => Err("not looked for, since a model was named".to_owned()),
+        (OllamaLookup::IfNeeded, false) | (OllamaLookup::Always, _) => {
             let clients = remote::clients().map_err(|trouble| ServiceError::Failed(trouble.message))?;
             choice::probe_ollama(&clients, &table, OLLAMA_PATIENCE).await
         }

@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::hub;
-use crate::library::{Kept, Library};
+use crate::library::{Library, UploadLimits};
 use crate::model_options::{EffectSetup, ModelOptions};
 use crate::tool_access::ToolAccess;
 use crate::user_tool_filter::UserToolFilter;
@@ -33,7 +33,7 @@ impl Performing {
     ) -> Result<Performing> {
         let config = Config::for_run(globals)?;
         let uploads = hub::folder(globals)?.join("uploads");
-        let kept = Kept { bytes_max: config.server.limits.uploads_bytes_max, age_max: config.memory.uploads_age_max() };
+        let kept = UploadLimits { bytes_max: config.server.limits.uploads_bytes_max, age_max: config.memory.uploads_age_max() };
         let library = Library::open(&model_options.servers.documents(&config), &uploads, kept, store.clone())?;
         model_options.servers.open_index = Some(library.folders().clone());
         let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;

@@ -7,16 +7,16 @@ use index::{Model, Tool, Tools};
 use mcp_hub::{Lexical, Rank, ToolInfo};
 
 /// Vectors are used if their weights are present; nothing is downloaded.
-pub(crate) struct ByMeaning {
+pub(crate) struct VectorRanker {
     model: Model,
     /// The cache file of the tools' vectors.
     vectors: PathBuf,
     kept: Mutex<Option<(u64, Arc<Tools>)>>,
 }
 
-impl ByMeaning {
+impl VectorRanker {
     pub(crate) fn new(model: Model, vectors: PathBuf) -> Self {
-        ByMeaning { model, vectors, kept: Mutex::new(None) }
+        VectorRanker { model, vectors, kept: Mutex::new(None) }
     }
 
     fn index(&self, version: u64, tools: &[Arc<ToolInfo>]) -> Result<Arc<Tools>, index::Error> {
@@ -33,7 +33,7 @@ impl ByMeaning {
     }
 }
 
-impl Rank for ByMeaning {
+impl Rank for VectorRanker {
     fn rank(&self, version: u64, tools: &[Arc<ToolInfo>], query: &str, size: usize) -> Vec<(usize, f32)> {
         match self.index(version, tools) {
             Ok(index) => index.search(query, size).into_iter().map(|hit| (hit.index, hit.score)).collect(),

@@ -60,7 +60,7 @@ mod with {
         Ok(EngineRole::Submits(Arc::new(client(ingress)?)))
     }
 
-    /// Works for a Restate server until `stop` is ready. `ready` is told where it listens, once the Restate server knows it.
+    /// Works for a Restate server until `stop` is ready. `ready` gets its address, once it is registered at the Restate server.
     pub async fn work(
         globals: &GlobalArgs,
         model_options: &mut ModelOptions,
@@ -95,7 +95,7 @@ mod with {
         // What is in progress ends here or goes on in another worker.
         engine.stop(GRACE).await;
         drop(stopping);
-        // It ends because it is told to.
+        // It ends because of `stop`.
         let _ = serving.await;
         if let Some(tools) = setup.tools {
             tools.close().await;

@@ -115,14 +115,14 @@ impl Service {
     }
 
     /// Starts to answer requests.
-    pub fn listen(&self, listener: TcpListener) -> Serving {
+    pub fn listen(&self, listener: TcpListener) -> RunningService {
         self.listen_with(listener, None)
     }
 
     /// The same, over TLS if there is a certificate.
-    pub fn listen_with(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> Serving {
+    pub fn listen_with(&self, listener: TcpListener, tls: Option<Arc<Tls>>) -> RunningService {
         let (stop, stopped) = tokio::sync::watch::channel(false);
-        Serving { task: tokio::spawn(listen::listen_with(listener, tls, self.router(), self.limits, stopped)), stop }
+        RunningService { task: tokio::spawn(listen::listen_with(listener, tls, self.router(), self.limits, stopped)), stop }
     }
 
     /// Stops the engine and closes the tool servers. Unfinished runs are resumed at the next start.
@@ -135,12 +135,12 @@ impl Service {
 }
 
 /// A service that answers requests.
-pub struct Serving {
+pub struct RunningService {
     task: tokio::task::JoinHandle<std::io::Result<()>>,
     stop: tokio::sync::watch::Sender<bool>,
 }
 
-impl Serving {
+impl RunningService {
     /// Serves until `stop` is ready, whose value is returned, or until serving fails; then closes the service.
     pub async fn until<T>(self, stop: impl Future<Output = T>, service: Service) -> Result<T> {
         let end = tokio::select! {

@@ -19,19 +19,19 @@ use tokio::sync::broadcast::error::RecvError;
 use crate::private;
 use crate::uploads::{folder_name, user_of};
 
-/// Changes are told; this is for those that got lost.
+/// Changes are announced; this interval is for lost announcements.
 const POLL: Duration = Duration::from_secs(5);
 const LIST: &str = ".shared.json";
 
 pub(crate) struct SharedUploads {
     store: Arc<dyn Store>,
     folder: PathBuf,
-    known: Mutex<Known>,
+    known: Mutex<SyncedVersions>,
 }
 
 /// What the folder has of the store, by user and name.
 #[derive(Default, Serialize, Deserialize)]
-struct Known {
+struct SyncedVersions {
     versions: BTreeMap<UserId, BTreeMap<String, u64>>,
     /// What the store said when all of it was last compared. Not kept: after a start everything is compared.
     #[serde(skip)]
@@ -46,7 +46,7 @@ impl SharedUploads {
         }
         let known = match fs::read(folder.join(LIST)) {
             Ok(text) => serde_json::from_slice(&text).map_err(std::io::Error::other)?,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Known::default(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => SyncedVersions::default(),
             Err(error) => return Err(error),
         };
         Ok(Some(SharedUploads { store, folder: folder.to_owned(), known: Mutex::new(known) }))
@@ -101,7 +101,7 @@ impl SharedUploads {
         Ok(has_changed)
     }
 
-    async fn fetch(&self, known: &mut Known, listed: &[FileVersion]) -> Result<bool, StoreError> {
+    async fn fetch(&self, known: &mut SyncedVersions, listed: &[FileVersion]) -> Result<bool, StoreError> {
         let mut has_changed = false;
         for file in listed {
             let have = known.versions.get(&file.user).and_then(|files| files.get(&file.name));
@@ -118,7 +118,7 @@ impl SharedUploads {
     }
 
     /// Gives the store what was uploaded before it was shared.
-    async fn give(&self, known: &mut Known) -> Result<(), StoreError> {
+    async fn give(&self, known: &mut SyncedVersions) -> Result<(), StoreError> {
         for folder in fs::read_dir(&self.folder).map_err(broken)?.flatten() {
             let Some(user) = folder.file_name().to_str().and_then(user_of) else { continue };
             for file in fs::read_dir(folder.path()).into_iter().flatten().flatten() {
@@ -138,7 +138,7 @@ impl SharedUploads {
         Ok(())
     }
 
-    fn write_copy(&self, known: &mut Known, user: &UserId, name: &str, version: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_copy(&self, known: &mut SyncedVersions, user: &UserId, name: &str, version: u64, bytes: &[u8]) -> Result<(), StoreError> {
         // Another version of Baton may have allowed other names; such a file is not written anywhere.
         let Some(path) = self.path(user, name) else { return Ok(()) };
         let folder = self.folder.join(folder_name(user.as_str()));
@@ -151,7 +151,7 @@ impl SharedUploads {
         Ok(())
     }
 
-    fn remove_copy(&self, known: &mut Known, user: &UserId, name: &str) -> Result<(), StoreError> {
+    fn remove_copy(&self, known: &mut SyncedVersions, user: &UserId, name: &str) -> Result<(), StoreError> {
         if let Some(path) = self.path(user, name)
             && let Err(error) = fs::remove_file(path)
             && error.kind() != std::io::ErrorKind::NotFound
@@ -170,7 +170,7 @@ impl SharedUploads {
         Some(self.folder.join(folder_name(user.as_str())).join(name))
     }
 
-    fn save(&self, known: &Known) -> Result<(), StoreError> {
+    fn save(&self, known: &SyncedVersions) -> Result<(), StoreError> {
         let text = serde_json::to_string(known).map_err(|error| StoreError::Database(error.to_string()))?;
         private::write(&self.folder.join(LIST), &text).map_err(broken)
     }

@@ -96,7 +96,7 @@ pub fn idle_engine_over(store: Arc<dyn Store>, globals: &GlobalArgs) -> Result<E
         globals,
         store,
         Arc::new(EffectHandlers::default()),
-        &Kept { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
+        &EngineLimits { notes_ms: 0, threads_ms: 0, runs_max: Settings::default().runs_max, takeovers_max: Settings::default().takeovers_max },
         RunModels::default(),
         EngineRole::Embedded,
     )
@@ -137,7 +137,7 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
 }
 
 /// Engine settings from the configuration.
-struct Kept {
+struct EngineLimits {
     notes_ms: i64,
     threads_ms: i64,
     /// Runs at the same time.
@@ -146,9 +146,9 @@ struct Kept {
 }
 
 /// With a script, the configuration is read only if it was named.
-fn memory(globals: &GlobalArgs) -> Result<Kept> {
+fn memory(globals: &GlobalArgs) -> Result<EngineLimits> {
     let config = if globals.script.is_some() && globals.config.is_none() { Config::default() } else { Config::read(globals)? };
-    Ok(Kept {
+    Ok(EngineLimits {
         notes_ms: config.memory.notes_ms(),
         threads_ms: config.memory.threads_ms(),
         runs_max: count(config.server.limits.runs_total_max),
@@ -160,7 +160,7 @@ fn engine(
     globals: &GlobalArgs,
     store: Arc<dyn Store>,
     handler: Arc<dyn EffectHandler>,
-    kept: &Kept,
+    kept: &EngineLimits,
     models: RunModels,
     role: EngineRole,
 ) -> Result<Engine> {
@@ -170,7 +170,7 @@ fn engine(
         None => (Settings::default().clock, Settings::default().lease_ms, Settings::default().sweep_ms),
     };
     let recorder = audited::recorder(globals)?;
-    let handler = audited::Audited::new(handler, recorder.clone());
+    let handler = audited::AuditedHandler::new(handler, recorder.clone());
     let settings = Settings {
         on_answer: Some(audited::on_answer(recorder)),
         on_expired: Some(thread_files::on_expired(globals)?),
@@ -193,7 +193,7 @@ fn engine(
             let owner = format!("{RESTATE_OWNER}{}", settings.owner);
             Settings { owner, is_gone: Arc::new(|_| false), dispatcher: Some(dispatcher), ..settings }
         }
-        // Whoever gives out the work gives a thread to one worker at a time: one that held it before has lost it.
+        // The dispatcher gives a thread to one worker at a time: an earlier holder has lost it.
         EngineRole::Works(remote) => {
             let owner = format!("{RESTATE_OWNER}{}", settings.owner);
             Settings { owner, is_gone: Arc::new(|owner: &str| owner.starts_with(RESTATE_OWNER)), remote: Some(remote), ..settings }

@@ -35,9 +35,9 @@ use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Change, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
-    PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, SharedFiles, Signal,
-    SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Change, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter,
+    NoteRow, PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, SharedFiles,
+    Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use tokio_postgres::Row;
 
@@ -183,7 +183,7 @@ impl Store for PostgresStore {
         read::runs(&self.database, &filter).await
     }
 
-    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         read::journal(&self.database, run, from_seq, limit).await
     }
 
@@ -231,8 +231,8 @@ impl Store for PostgresStore {
         read::signals(&self.database, owner).await
     }
 
-    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
-        read::unheard(&self.database, now_ms).await
+    async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        read::undelivered_signals(&self.database, now_ms).await
     }
 
     async fn accept(&self, signal: u64) -> Result<()> {
@@ -354,10 +354,10 @@ impl Store for PostgresStore {
         first(self.write("SELECT baton_drop_record($1, $2, $3, $4)", params).await?.as_ref())
     }
 
-    /// `Freed::bytes` are those of the deleted journals and messages: Postgres uses the space again and does not shrink its files.
-    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+    /// `DeletionReport::bytes` are those of the deleted journals and messages: Postgres uses the space again and does not shrink its files.
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<DeletionReport> {
         let kept = self.kept_from(retention).await?;
-        let mut freed = Freed::default();
+        let mut freed = DeletionReport::default();
         let mut from = (i64::MIN, i64::MIN);
         loop {
             let params = vec![param(from.0), param(from.1), param(kept.0), param(kept.1), param(now_ms), param(THREADS_MAX), param(self.number)];
@@ -376,7 +376,7 @@ impl Store for PostgresStore {
         Ok(freed)
     }
 
-    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport> {
         let params = vec![param(text(thread.as_str())), param(now_ms), param(self.number)];
         let sql = "SELECT refusal, who, number, runs, bytes FROM baton_delete_thread($1, $2, $3)";
         let row = self.writer.write(Write { thread: thread.to_string(), ..Write::new(sql, params) }).await?.ok_or_else(no_reply)?;
@@ -385,7 +385,7 @@ impl Store for PostgresStore {
         }
         self.uncounted.forget(thread);
         self.sweep().await?;
-        Ok(Freed { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
+        Ok(DeletionReport { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
     }
 
     fn tell(&self, change: Change) {

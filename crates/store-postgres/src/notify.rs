@@ -1,4 +1,4 @@
-//! Telling other servers what changed (NOTIFY), and hearing it from them (LISTEN). Nothing depends on it: whoever waits for a change also polls.
+//! Announces changes to other servers (NOTIFY) and receives theirs (LISTEN). Nothing depends on it: waiters also poll.
 //!
 //! NOTIFY is sent apart from the commits it is about: in Postgres all transactions that notify commit one after the other.
 
@@ -63,7 +63,7 @@ impl Notifier {
     pub(crate) fn start(database: Arc<Database>, clock_offset_ms: Arc<AtomicI64>) -> Notifier {
         let (outgoing, changes) = mpsc::channel(CHANGES_MAX);
         let incoming = broadcast::channel(CHANGES_MAX).0;
-        let work = Work { database, incoming: incoming.clone(), changes, clock_offset_ms, tidied: None };
+        let work = NotifyTask { database, incoming: incoming.clone(), changes, clock_offset_ms, tidied: None };
         Notifier { outgoing, incoming, task: tokio::spawn(work.run()) }
     }
 }
@@ -74,7 +74,7 @@ impl Drop for Notifier {
     }
 }
 
-struct Work {
+struct NotifyTask {
     database: Arc<Database>,
     incoming: broadcast::Sender<Change>,
     changes: mpsc::Receiver<Change>,
@@ -82,7 +82,7 @@ struct Work {
     tidied: Option<Instant>,
 }
 
-impl Work {
+impl NotifyTask {
     async fn run(mut self) {
         loop {
             match self.serve().await {
@@ -110,7 +110,7 @@ impl Work {
                 if let AsyncMessage::Notification(notification) = message
                     && i64::from(notification.process_id()) != heard_pid.load(Ordering::Relaxed)
                 {
-                    hear(&incoming, &notification);
+                    forward(&incoming, &notification);
                 }
             }
         });
@@ -121,7 +121,7 @@ impl Work {
 
     async fn work(&mut self, client: &Client, own_pid: &AtomicI64) -> Result<(), tokio_postgres::Error> {
         client.batch_execute(self.database.session_sql()).await?;
-        // What is told is durable already; the telling need not wait for the disk.
+        // The announced data is durable already; the announcement need not wait for the disk.
         client.batch_execute("SET synchronous_commit = off").await?;
         let row = client.query_one("SELECT pg_backend_pid(), 'baton_' || md5(current_schema())", &[]).await?;
         own_pid.store(i64::from(row.get::<_, i32>(0)), Ordering::Relaxed);
@@ -163,7 +163,7 @@ impl Work {
         }
         all.sort();
         all.dedup();
-        // Pieces first: the commit that ends an answer is told after its pieces.
+        // Pieces first: the commit that ends an answer is announced after its pieces.
         let mut payloads = piece_payloads(pieces);
         payloads.extend(change_payloads(&all));
         payloads
@@ -260,7 +260,7 @@ fn change_payloads(changes: &[Change]) -> Vec<String> {
     done
 }
 
-fn hear(incoming: &broadcast::Sender<Change>, notification: &Notification) {
+fn forward(incoming: &broadcast::Sender<Change>, notification: &Notification) {
     match serde_json::from_str::<Payload>(notification.payload()) {
         Ok(payload) => {
             // Fails if nobody listens at the moment.

@@ -1,7 +1,7 @@
 //! Reading threads, runs and journals. Each read is one statement, so it sees one moment of the database.
 
 use graph::{RunId, TaskId, ThreadId, UserId};
-use store::{Intent, Line, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
+use store::{Intent, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -52,12 +52,12 @@ pub(crate) async fn runs(database: &Database, filter: &RunFilter) -> Result<Vec<
     query.rows(database).await?.iter().map(run_row).collect()
 }
 
-pub(crate) async fn journal(database: &Database, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+pub(crate) async fn journal(database: &Database, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
     let sql = "SELECT seq, at_ms, bytes FROM runs LEFT JOIN LATERAL
                    (SELECT seq, at_ms, bytes FROM journal WHERE run = runs.id AND seq >= $2 ORDER BY seq LIMIT $3) AS lines ON TRUE
                WHERE name = $1 ORDER BY seq";
     let rows = database.query(sql, &[&encode(run.as_str()), &number(from_seq), &number(limit as u64)]).await?;
-    let line = |row: &Row| Some(Line { seq: unsigned(row.get::<_, Option<i64>>(0)?), at_ms: row.get(1), bytes: row.get(2) });
+    let line = |row: &Row| Some(JournalLine { seq: unsigned(row.get::<_, Option<i64>>(0)?), at_ms: row.get(1), bytes: row.get(2) });
     of_run(run, &rows)?;
     Ok(rows.iter().filter_map(line).collect())
 }
@@ -146,7 +146,7 @@ pub(crate) async fn signals(database: &Database, owner: &str) -> Result<Vec<Sign
     database.query(sql, &[&encode(owner)]).await?.iter().map(|row| signal(database, row)).collect()
 }
 
-pub(crate) async fn unheard(database: &Database, now_ms: i64) -> Result<Vec<Signal>> {
+pub(crate) async fn undelivered_signals(database: &Database, now_ms: i64) -> Result<Vec<Signal>> {
     let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run JOIN threads ON threads.id = runs.thread
                LEFT JOIN owners ON owners.name = threads.owner WHERE owners.name IS NULL OR until_ms < $1 ORDER BY signals.id";
     database.query(sql, &[&now_ms]).await?.iter().map(|row| signal(database, row)).collect()

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Reach, RunId, ThreadId, UserId};
+use graph::{NoteScope, RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Grant, Newest, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RECORDS_LISTED_BYTES_MAX, RecordFilter, RecordRow,
+    CardFilter, CardRow, Grant, NewestRun, NoteFilter, NoteRow, PREVIEW_CHARS_MAX, PermissionRow, RECORDS_LISTED_BYTES_MAX, RecordFilter, RecordRow,
     Result, TokenRow,
 };
 use tokio_postgres::Row;
@@ -59,7 +59,7 @@ fn pattern(word: &str) -> String {
 fn card(row: &Row) -> Result<CardRow> {
     let newest = match row.get::<_, Option<String>>(7).map(decode) {
         None => None,
-        Some(run) => Some(Newest { run: RunId::from(run), flow: string(row, 8), status: status(row.get(9))? }),
+        Some(run) => Some(NewestRun { run: RunId::from(run), flow: string(row, 8), status: status(row.get(9))? }),
     };
     Ok(CardRow { thread: thread_row(row), preview: row.get::<_, Option<String>>(6).map(decode).unwrap_or_default(), newest })
 }
@@ -86,7 +86,7 @@ pub(crate) async fn notes(database: &Database, filter: &NoteFilter) -> Result<Ve
             kind: string(row, 2),
             key: json(database, row, 3)?,
             value: json(database, row, 4)?,
-            reach: if row.get::<_, i64>(5) == 1 { Reach::Thread } else { Reach::User },
+            reach: if row.get::<_, i64>(5) == 1 { NoteScope::Thread } else { NoteScope::User },
             thread: ThreadId::from(string(row, 6)),
             run: RunId::from(string(row, 7)),
             created_ms: row.get(8),

@@ -116,7 +116,7 @@ fn extra(commit: &Commit) -> Option<String> {
     }
     let note = |note: &store::NewNote| {
         let (key, value) = note.texts();
-        let is_local = i64::from(note.reach == graph::Reach::Thread);
+        let is_local = i64::from(note.reach == graph::NoteScope::Thread);
         json!([
             encode(note.user.as_str()),
             encode(&note.flow),

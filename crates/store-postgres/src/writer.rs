@@ -52,7 +52,7 @@ pub(crate) struct Write {
     /// Writes of a group are sorted by this, so that two servers lock threads in the same order.
     pub(crate) thread: String,
     pub(crate) bytes: usize,
-    /// What other servers are told when it is committed.
+    /// What is announced to other servers when it is committed.
     pub(crate) change: Option<Change>,
 }
 
@@ -75,7 +75,7 @@ impl Writer {
     /// `number` is this writer's own in the database.
     pub(crate) fn start(database: Arc<Database>, number: i64, patience: Duration, statement_max: Duration, changes: mpsc::Sender<Change>) -> Writer {
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
-        let desk = Desk { database, number, patience, attempt_max: 2 * statement_max, group_number: 0, session: None, changes };
+        let desk = WriterTask { database, number, patience, attempt_max: 2 * statement_max, group_number: 0, session: None, changes };
         tokio::spawn(desk.work(queued));
         Writer { queue }
     }
@@ -88,7 +88,7 @@ impl Writer {
     }
 }
 
-struct Desk {
+struct WriterTask {
     database: Arc<Database>,
     number: i64,
     patience: Duration,
@@ -99,13 +99,13 @@ struct Desk {
 }
 
 /// Why a group was not written.
-enum Failed {
+enum GroupError {
     /// One of its writes failed; each is to be tried alone.
     Split,
     Error(StoreError),
 }
 
-impl Desk {
+impl WriterTask {
     async fn work(mut self, mut queued: mpsc::Receiver<Queued>) {
         while let Some(first) = queued.recv().await {
             let mut bytes = first.write.bytes;
@@ -125,13 +125,13 @@ impl Desk {
         let writes: Vec<&Write> = group.iter().map(|queued| &queued.write).collect();
         match self.write(&writes).await {
             Ok(rows) => group.into_iter().zip(rows).for_each(|(queued, row)| self.reply(queued, Ok(row))),
-            Err(Failed::Error(error)) => group.into_iter().for_each(|queued| self.reply(queued, Err(error.clone()))),
-            Err(Failed::Split) => {
+            Err(GroupError::Error(error)) => group.into_iter().for_each(|queued| self.reply(queued, Err(error.clone()))),
+            Err(GroupError::Split) => {
                 for queued in group {
                     let end = match self.write(&[&queued.write]).await {
                         Ok(mut rows) => Ok(rows.pop().flatten()),
-                        Err(Failed::Error(error)) => Err(error),
-                        Err(Failed::Split) => Err(StoreError::Database("a single write cannot be split".to_owned())),
+                        Err(GroupError::Error(error)) => Err(error),
+                        Err(GroupError::Split) => Err(StoreError::Database("a single write cannot be split".to_owned())),
                     };
                     self.reply(queued, end);
                 }
@@ -150,14 +150,14 @@ impl Desk {
         let _ = queued.reply.send(end);
     }
 
-    async fn write(&mut self, writes: &[&Write]) -> std::result::Result<Vec<Option<Row>>, Failed> {
+    async fn write(&mut self, writes: &[&Write]) -> std::result::Result<Vec<Option<Row>>, GroupError> {
         let name = self.database.name();
         let mut collisions = 0;
         let mut deadline = None;
         loop {
             let mut session = match self.session(&mut deadline).await {
                 Ok(session) => session,
-                Err(error) => return Err(Failed::Error(error)),
+                Err(error) => return Err(GroupError::Error(error)),
             };
             self.group_number += 1;
             let group_number = self.group_number;
@@ -181,27 +181,29 @@ impl Desk {
                     deadline.get_or_insert(Instant::now() + self.patience);
                     match self.was_committed(group_number, &mut deadline).await {
                         Ok(false) if deadline.is_some_and(|deadline| Instant::now() > deadline) => {
-                            return Err(Failed::Error(unreachable(&name, &why)));
+                            return Err(GroupError::Error(unreachable(&name, &why)));
                         }
                         Ok(false) => {
                             sleep(RECONNECT_FIRST).await;
                             continue;
                         }
-                        Ok(true) => return Err(Failed::Error(unreachable(&name, "the connection was lost after the commit and before its reply"))),
-                        Err(error) => return Err(Failed::Error(error)),
+                        Ok(true) => {
+                            return Err(GroupError::Error(unreachable(&name, "the connection was lost after the commit and before its reply")));
+                        }
+                        Err(error) => return Err(GroupError::Error(error)),
                     }
                 }
             };
             match kind(&error) {
                 _ if writes.len() > 1 => {
                     tracing::debug!("a group of {} writes is split: {}", writes.len(), detail(&error));
-                    return Err(Failed::Split);
+                    return Err(GroupError::Split);
                 }
                 Kind::Collision if collisions < COLLISIONS_MAX => {
                     collisions += 1;
                     sleep(Duration::from_millis(u64::from(collisions) * 5)).await;
                 }
-                Kind::Collision | Kind::Final | Kind::Lost => return Err(Failed::Error(in_our_words(&error, &name))),
+                Kind::Collision | Kind::Final | Kind::Lost => return Err(GroupError::Error(in_our_words(&error, &name))),
             }
         }
     }

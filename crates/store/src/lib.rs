@@ -1,6 +1,6 @@
 //! Threads, messages, runs and their journals, and what runs left for later ones. The only crate with SQL.
 //!
-//! One trait, one list of promises (`tests/promises`), and a home for each place data can live in. A run's journal is
+//! One trait, one list of promises (`tests/promises`), and one implementation for each kind of storage. A run's journal is
 //! append-only and is the truth; snapshots may be thrown away; everything else about a run is derived from its journal.
 //!
 //! Deliberately absent: what entries mean (that is `graph`), when to write them (that is `engine`), and a clock: callers say
@@ -25,13 +25,13 @@ pub use error::StoreError;
 pub use files::{FileVersion, NewFile, SharedFiles};
 pub use memory::MemoryStore;
 pub use rows::{
-    CardFilter, CardRow, Change, Commit, Freed, Grant, Intent, Lease, Line, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewMessage,
-    NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, Newest, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionRow,
-    Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal,
-    SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    CardFilter, CardRow, Change, Commit, DeletionReport, Grant, Intent, JournalLine, Lease, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX,
+    NewMessage, NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, NewestRun, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX,
+    PermissionRow, Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow,
+    SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
-pub use sqlite::{Checked, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
+pub use sqlite::{CheckedDatabase, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
 
 pub type Result<T> = std::result::Result<T, StoreError>;
 
@@ -57,14 +57,14 @@ pub trait Store: Send + Sync + 'static {
     async fn renew(&self, owner: &str, until_ms: i64) -> Result<()>;
     /// Gives a thread back. Giving back what was lost is no error.
     async fn release(&self, lease: &Lease) -> Result<()>;
-    /// Whether somebody may write to a thread at this time: its lease was neither released nor has it expired.
+    /// Whether a thread has a holder at this time: its lease was neither released nor has it expired.
     async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool>;
 
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
     /// Newest first, at most `limit` of them.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
     /// The journal from a number on, in order, at most `limit` lines.
-    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>>;
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>>;
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>>;
     /// What was begun and has no answer in the journal.
     async fn intents(&self, run: &RunId) -> Result<Vec<Intent>>;
@@ -81,12 +81,12 @@ pub trait Store: Send + Sync + 'static {
     /// In order, from a number on, at most `limit`.
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>>;
 
-    /// Leaves word for whoever drives the run, in whatever process. Delivered at least once, in order.
+    /// Leaves a signal for the driver of the run, in any process. Delivered at least once, in order.
     async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()>;
     /// Word left for runs of threads this owner holds. Stays until `accept`ed.
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>>;
-    /// Word left for runs of threads that nobody holds any more: left too late, or for a process that died.
-    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>>;
+    /// Signals for runs of threads that no process holds: left too late, or for a process that exited.
+    async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>>;
     async fn accept(&self, signal: u64) -> Result<()>;
 
     /// What runs left for later ones, newest first; what is out of date is not among it.
@@ -97,9 +97,9 @@ pub trait Store: Send + Sync + 'static {
     /// Sets what a user likes, or with `None` that nothing is known of it.
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()>;
 
-    /// Lets somebody in by what has this digest. Says its number, which is never used twice.
+    /// Adds a token by its digest. Returns its number, which is never used twice.
     async fn keep_token(&self, token: NewToken) -> Result<u64>;
-    /// Who comes in with this, unless its time is over. That what it was made with is still there is the caller's to ask.
+    /// The token with this digest, unless it has expired. The caller checks whether the token that created it still exists.
     async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>>;
     /// Those that people were given, in the order they were made; what was made with another is not among them.
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
@@ -122,7 +122,7 @@ pub trait Store: Send + Sync + 'static {
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
-    /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: whoever wants all goes on behind the last one
+    /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: the next page begins after the last one
     /// until there are none.
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
     /// Deletes a document. Says whether there was one.
@@ -130,11 +130,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
     /// live lease is kept.
-    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed>;
-    /// Deletes a thread whatever its state, unless somebody holds it.
-    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed>;
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<DeletionReport>;
+    /// Deletes a thread in any state, unless it is held.
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport>;
 
-    /// What other processes write from now on, where the store can say so. Changes may be missing: whoever waits for one also polls.
+    /// What other processes write from now on, where the store can say so. Changes may be missing, so waiters also poll.
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
         None
     }

@@ -1,23 +1,25 @@
-//! The home for tests, previews and runs that need not outlive their process: ordered maps behind one mutex.
+//! The store for tests, previews and runs that need not outlive their process: ordered maps behind one mutex.
 //!
-//! Nothing waits while the mutex is held, so every call takes a moment and no executor is ever blocked. Each write checks
-//! everything first and then changes everything, which makes it one moment for whoever looks on.
+//! Nothing waits while the mutex is held, so calls are short and never block an executor. Each write checks
+//! everything first and then changes everything, which makes it atomic for other callers.
 
 mod cards;
+mod leases;
 mod permissions;
 mod records;
+mod retention;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use graph::{Reach, RunId, TaskId, ThreadId, UserId};
+use graph::{NoteScope, RunId, TaskId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission, NewRecord, NewToken,
-    NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Status,
-    Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission,
+    NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind,
+    SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
 #[derive(Default)]
@@ -70,13 +72,13 @@ impl Store for MemoryStore {
         self.tables().list_runs(&filter)
     }
 
-    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         let tables = self.tables();
         let lines = tables.known_run(run)?.lines.iter().enumerate();
         Ok(lines
             .skip(index(from_seq))
             .take(limit)
-            .map(|(seq, (at_ms, bytes))| Line { seq: seq as u64, at_ms: *at_ms, bytes: bytes.clone() })
+            .map(|(seq, (at_ms, bytes))| JournalLine { seq: seq as u64, at_ms: *at_ms, bytes: bytes.clone() })
             .collect())
     }
 
@@ -137,7 +139,7 @@ impl Store for MemoryStore {
         Ok(tables.signals.values().filter(|signal| tables.is_driven_by(&signal.run, owner)).cloned().collect())
     }
 
-    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
+    async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>> {
         let tables = self.tables();
         let is_held = |signal: &&Signal| {
             let thread = tables.runs.get(&signal.run).and_then(|run| tables.threads.get(&run.row.thread));
@@ -162,7 +164,7 @@ impl Store for MemoryStore {
             note.user == filter.user
                 && note.row.until_ms > filter.now_ms
                 && filter.flow.as_ref().is_none_or(|flow| *flow == note.row.flow)
-                && filter.thread.as_ref().is_none_or(|thread| note.row.reach == Reach::User || *thread == note.row.thread)
+                && filter.thread.as_ref().is_none_or(|thread| note.row.reach == NoteScope::User || *thread == note.row.thread)
         };
         Ok(tables.notes.values().rev().filter(is_meant).take(filter.limit).map(|note| note.row.clone()).collect())
     }
@@ -243,17 +245,17 @@ impl Store for MemoryStore {
         Ok(self.tables().drop_record(user, kind, key))
     }
 
-    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<DeletionReport> {
         Ok(self.tables().retain(retention, now_ms))
     }
 
-    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport> {
         let mut tables = self.tables();
         let found = tables.known_thread(thread)?;
         if let Some((owner, until_ms)) = tables.holder(found, now_ms) {
             return Err(StoreError::Held { thread: thread.clone(), owner, until_ms });
         }
-        let mut freed = Freed::default();
+        let mut freed = DeletionReport::default();
         tables.delete(thread, &mut freed);
         Ok(freed)
     }
@@ -417,7 +419,7 @@ impl Tables {
     }
 
     fn begin(&mut self, mut commit: Commit, until_ms: i64) -> Result<Lease> {
-        // Looked at before the thread is taken, so that whoever is refused leaves nothing behind.
+        // Looked at before the thread is taken, so that a refused caller leaves nothing behind.
         let thread = self.threads.get(&commit.lease.thread);
         let held = thread.and_then(|thread| self.holder(thread, commit.at_ms));
         if let Some((owner, until_ms)) = held.filter(|(owner, _)| *owner != commit.lease.owner) {
@@ -434,7 +436,7 @@ impl Tables {
         let (key, value) = new.texts();
         let NewNote { user, flow, reach, kind, until_ms, .. } = new;
         self.notes.retain(|_, Note { user: of, row, .. }| {
-            let is_same_place = reach == Reach::User || row.thread == *thread;
+            let is_same_place = reach == NoteScope::User || row.thread == *thread;
             !(*of == user && row.flow == flow && row.reach == reach && row.kind == kind && row.key == new.key && is_same_place)
         });
         let Some(value) = value else { return };
@@ -454,59 +456,6 @@ impl Tables {
             .map(|(id, _)| *id)
             .collect();
         too_many.iter().for_each(|id| drop(self.notes.remove(id)));
-    }
-
-    fn claim(&mut self, id: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease> {
-        if let Some(thread) = self.threads.get(id)
-            && let Some((holder, until_ms)) = self.holder(thread, now_ms)
-            && holder != owner
-        {
-            return Err(StoreError::Held { thread: id.clone(), owner: holder, until_ms });
-        }
-        match self.owners.get_mut(owner) {
-            // Claiming one thread for a shorter time must not shorten the others.
-            Some(until) => *until = until_ms.max(*until),
-            None => {
-                self.owners.insert(owner.to_owned(), until_ms);
-            }
-        }
-        let thread = self.threads.entry(id.clone()).or_insert_with(|| {
-            self.threads_made += 1;
-            Thread {
-                number: self.threads_made,
-                user: None,
-                title: String::new(),
-                messages: Vec::new(),
-                runs: Vec::new(),
-                created_ms: now_ms,
-                updated_ms: now_ms,
-                fence: self.fence_floor,
-                holder: None,
-            }
-        });
-        if thread.holder.as_deref() != Some(owner) {
-            thread.holder = Some(owner.to_owned());
-            thread.fence += 1;
-        }
-        Ok(Lease { thread: id.clone(), owner: owner.to_owned(), fence: thread.fence })
-    }
-
-    fn release(&mut self, lease: &Lease) {
-        if let Some(thread) = self.threads.get_mut(&lease.thread).filter(|thread| thread.is_held_with(lease)) {
-            thread.holder = None;
-        }
-    }
-
-    /// Who holds a thread and has renewed in time.
-    fn holder(&self, thread: &Thread, now_ms: i64) -> Option<(String, i64)> {
-        let owner = thread.holder.as_ref()?;
-        let until_ms = *self.owners.get(owner)?;
-        (until_ms >= now_ms).then(|| (owner.clone(), until_ms))
-    }
-
-    fn is_driven_by(&self, run: &RunId, owner: &str) -> bool {
-        let thread = self.runs.get(run).and_then(|run| self.threads.get(&run.row.thread));
-        thread.is_some_and(|thread| thread.holder.as_deref() == Some(owner))
     }
 
     fn list_runs(&self, filter: &RunFilter) -> Result<Vec<RunRow>> {
@@ -531,46 +480,6 @@ impl Tables {
             RunRow { outcome: row.outcome.filter(is_short), ..row }
         };
         Ok(wanted.take(filter.limit).map(row).collect())
-    }
-
-    /// All threads, most recently used first.
-    fn by_use(&self) -> Vec<((i64, u64), ThreadId)> {
-        let mut all: Vec<_> = self.threads.iter().map(|(id, thread)| (thread.place(), id.clone())).collect();
-        all.sort_unstable_by_key(|(place, _)| std::cmp::Reverse(*place));
-        all
-    }
-
-    fn retain(&mut self, retention: Retention, now_ms: i64) -> Freed {
-        let by_use = self.by_use().into_iter();
-        let past: Vec<_> = match retention {
-            Retention::KeepLast(count) => by_use.skip(index(count)).collect(),
-            Retention::KeepSince { ms } => by_use.filter(|((updated_ms, _), _)| *updated_ms < ms).collect(),
-        };
-        let mut freed = Freed::default();
-        for (_, id) in past {
-            let Some(thread) = self.threads.get(&id) else { continue };
-            let is_unfinished = thread.runs.iter().any(|run| self.runs.get(run).is_some_and(|run| !run.row.status.is_over()));
-            if !is_unfinished && self.holder(thread, now_ms).is_none() {
-                self.delete(&id, &mut freed);
-            }
-        }
-        freed
-    }
-
-    fn delete(&mut self, id: &ThreadId, freed: &mut Freed) {
-        let Some(thread) = self.threads.remove(id) else { return };
-        self.notes.retain(|_, note| note.row.thread != *id);
-        self.permissions.retain(|_, (_, row)| row.grant.thread() != Some(id));
-        self.fence_floor = self.fence_floor.max(thread.fence);
-        freed.threads += 1;
-        freed.deleted.push(id.clone());
-        for id in thread.runs {
-            if let Some(run) = self.runs.remove(&id) {
-                self.made.remove(&run.number);
-                freed.runs += 1;
-            }
-        }
-        self.signals.retain(|_, signal| self.runs.contains_key(&signal.run));
     }
 
     fn known_run(&self, run: &RunId) -> Result<&Run> {

@@ -1,6 +1,6 @@
 //! What goes in and out of a store.
 
-use graph::{Key, Reach, RunId, TaskId, ThreadId, UserId};
+use graph::{Key, NoteScope, RunId, TaskId, ThreadId, UserId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// Somebody drives it, or should after a crash.
+    /// It is driven, or should be after a crash.
     Running,
     /// Only a person can move it.
     Asking,
@@ -128,7 +128,7 @@ pub struct NewRun {
     pub parent: Option<RunId>,
     /// A line for lists: what was asked.
     pub title: String,
-    /// Who asked. The first one in a thread is whose thread it is.
+    /// The user. The first one in a thread owns the thread.
     pub user: UserId,
 }
 
@@ -148,7 +148,7 @@ pub const NOTE_BYTES_MAX: usize = 64 << 10;
 pub struct NewNote {
     pub user: UserId,
     pub flow: String,
-    pub reach: Reach,
+    pub reach: NoteScope,
     pub kind: String,
     pub key: Value,
     /// Null leaves nothing in that place.
@@ -259,7 +259,7 @@ pub struct RunFilter {
     pub roots_only: bool,
     /// A part of the run's id.
     pub id_part: Option<String>,
-    /// In threads that nobody holds at this time.
+    /// In threads that are not held at this time.
     pub unheld_at_ms: Option<i64>,
     /// Runs older than this one.
     pub before: Option<RunId>,
@@ -285,7 +285,7 @@ impl Default for RunFilter {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct JournalLine {
     pub seq: u64,
     pub at_ms: i64,
     pub bytes: Vec<u8>,
@@ -316,7 +316,7 @@ pub struct NoteRow {
     pub kind: String,
     pub key: Value,
     pub value: Value,
-    pub reach: Reach,
+    pub reach: NoteScope,
     /// Where it was learnt.
     pub thread: ThreadId,
     pub run: RunId,
@@ -327,7 +327,7 @@ pub struct NoteRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadRow {
     pub thread: ThreadId,
-    /// Nobody's yet if nothing ran in it.
+    /// `None` before the first run.
     pub user: Option<UserId>,
     pub title: String,
     pub messages: u64,
@@ -342,20 +342,20 @@ pub struct CardRow {
     /// How the last answer begins.
     pub preview: String,
     /// Its newest run that no other run wanted.
-    pub newest: Option<Newest>,
+    pub newest: Option<NewestRun>,
 }
 
 /// Of an answer, so much stands in a list.
 pub const PREVIEW_CHARS_MAX: usize = 200;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestRun {
     pub run: RunId,
     pub flow: String,
     pub status: Status,
 }
 
-/// Which threads; those in which nothing ran are nobody's and not among them.
+/// Which threads; those without a run have no owner and are not included.
 #[derive(Clone, Debug, Default)]
 pub struct CardFilter {
     pub user: Option<UserId>,
@@ -409,7 +409,7 @@ pub struct RecordRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordFilter {
     pub kind: String,
-    /// Of everybody otherwise.
+    /// Of all users otherwise.
     pub user: Option<UserId>,
     /// Empty is any.
     pub key_prefix: String,
@@ -473,7 +473,7 @@ pub enum Change {
     Run(RunId),
     /// There is a signal for the run.
     Signal(RunId),
-    /// Somebody watches the run and does not drive it; true for a minute.
+    /// Another process watches the run; valid for a minute.
     Watched(RunId),
     /// A piece of an answer that is being generated; not stored.
     Piece(Piece),
@@ -503,7 +503,7 @@ pub enum Retention {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Freed {
+pub struct DeletionReport {
     /// The threads that were deleted, so that what others keep for them can be deleted too.
     pub deleted: Vec<ThreadId>,
     pub threads: u64,

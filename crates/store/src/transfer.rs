@@ -1,6 +1,6 @@
 //! All rows of a store, as they are, to copy one store into another of another kind.
 //!
-//! The stores have the same tables, so a row is a list of cells. Leases are not copied: a copy is made while nobody uses either store.
+//! The stores have the same tables, so a row is a list of cells. Leases are not copied: a copy is made while neither store is in use.
 
 use async_trait::async_trait;
 

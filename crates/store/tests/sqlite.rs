@@ -10,7 +10,7 @@ use baton_store::{
     Commit, Durability, Lease, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter, Result, Retention, RunFilter, SqliteSettings, SqliteStore,
     Status, Store, StoreError,
 };
-use graph::{Reach, RunId, ThreadId, UserId};
+use graph::{NoteScope, RunId, ThreadId, UserId};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -523,7 +523,7 @@ async fn r8_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_i
     let mut commit = Commit::new("n".into(), lease, NOW, 0);
     commit.new = Some(NewRun { flow: "flow".to_owned(), parent: None, title: String::new(), user: UserId::default() });
     let (kind, key, value) = ("plan".to_owned(), "k".into(), "v".into());
-    commit.notes = vec![NewNote { user: UserId::default(), flow: "flow".into(), reach: Reach::User, kind, key, value, until_ms: UNTIL }];
+    commit.notes = vec![NewNote { user: UserId::default(), flow: "flow".into(), reach: NoteScope::User, kind, key, value, until_ms: UNTIL }];
     store.commit(commit).await.unwrap();
     drop(store);
     let store = open(&path).unwrap();

@@ -5,7 +5,7 @@
 //!             the whole · fenced · balanced · open   └─ repair ── validate
 //! ```
 //!
-//! Nothing is believed because a provider promised it, nothing is fetched (a `$ref` to elsewhere is an error), and nobody is asked
+//! A provider's promise is not relied on, nothing is fetched (a `$ref` to elsewhere is an error), and nobody is asked
 //! a second time: a repair costs microseconds, a second call costs money.
 
 use std::borrow::Cow;
@@ -86,7 +86,7 @@ pub fn check(value: Value, schema: &Value) -> Result<Read, NotJson> {
 pub fn without_thinking(text: &str) -> Cow<'_, str> {
     let mut clean = Cow::Borrowed(text);
     for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<|thinking|>", "<|/thinking|>")] {
-        // Some templates put the opening tag into the prompt, so that only the closing one is heard.
+        // Some templates put the opening tag into the prompt, so that only the closing one is generated.
         if let Some(at) = clean.find(close)
             && !clean[..at].contains(open)
         {
@@ -190,7 +190,7 @@ fn repaired(text: &str) -> Option<Value> {
     if text.len() > REPAIR_BYTES_MAX || deepest(text) > REPAIR_DEPTH_MAX {
         return None;
     }
-    // The repairer is somebody else's code fed with anybody's words: should it ever panic, the reply is unreadable, no more.
+    // The repairer is third-party code with untrusted input: if it panics, the reply counts as unreadable.
     let fixed = std::panic::catch_unwind(|| jsonrepair_rs::jsonrepair(text)).ok()?.ok()?;
     serde_json::from_str(&fixed).ok()
 }
@@ -212,16 +212,16 @@ fn deepest(text: &str) -> usize {
 }
 
 /// Fetches nothing, whatever features other crates switch on.
-pub struct Nowhere;
+pub struct NoFetch;
 
-impl jsonschema::Retrieve for Nowhere {
+impl jsonschema::Retrieve for NoFetch {
     fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
         Err(format!("a schema must not refer to elsewhere ({uri})").into())
     }
 }
 
 fn validator(schema: &Value) -> Result<jsonschema::Validator, NotJson> {
-    jsonschema::options().with_retriever(Nowhere).build(schema).map_err(|error| NotJson::Schema(clip(&error.to_string(), SHOWN_BYTES_MAX)))
+    jsonschema::options().with_retriever(NoFetch).build(schema).map_err(|error| NotJson::Schema(clip(&error.to_string(), SHOWN_BYTES_MAX)))
 }
 
 /// Validates. Nulls that a schema does not allow are taken out of their objects first: strict schema modes make every property

@@ -25,14 +25,14 @@ pub struct Kind {
 }
 
 impl Kind {
-    pub fn build(&self, settings: &Settings) -> Result<Arc<Builtin>, Unready> {
-        (self.make)(self, settings).map(Arc::new).map_err(|lacks| Unready { name: self.name, lacks })
+    pub fn build(&self, settings: &Settings) -> Result<Arc<Builtin>, UnavailableServer> {
+        (self.make)(self, settings).map(Arc::new).map_err(|lacks| UnavailableServer { name: self.name, lacks })
     }
 
     /// Wraps any MCP handler; a [`Toolset`](crate::Toolset) is one.
     pub fn around<H: ServerHandler + Clone + Send + Sync>(&self, handler: H) -> Builtin {
         let held = handler.clone();
-        let session = move |stream: Box<dyn Stream>| -> Held {
+        let session = move |stream: Box<dyn Stream>| -> SessionFuture {
             let handler = held.clone();
             Box::pin(async move {
                 let session = handler.serve(stream).await.map_err(|error| format!("the session did not begin: {error}"))?;
@@ -55,13 +55,13 @@ pub struct Builtin {
     pub about: &'static str,
     pub port: u16,
     pub trust: Trust,
-    session: Box<dyn Fn(Box<dyn Stream>) -> Held + Send + Sync>,
+    session: Box<dyn Fn(Box<dyn Stream>) -> SessionFuture + Send + Sync>,
     routes: Box<dyn Fn(StreamableHttpServerConfig) -> axum::Router + Send + Sync>,
 }
 
 impl Builtin {
     /// Serves one session until the peer closes it. In-process, pass one end of a `tokio::io::duplex`.
-    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Held {
+    pub fn serve(self: Arc<Self>, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> SessionFuture {
         (self.session)(Box::new(stream))
     }
 
@@ -80,13 +80,13 @@ impl fmt::Debug for Builtin {
 /// Why a server is not available with these settings, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server `{name}` is not ready: {lacks}")]
-pub struct Unready {
+pub struct UnavailableServer {
     pub name: &'static str,
     pub lacks: String,
 }
 
 /// A running session, until it ends.
-pub type Held = BoxFuture<'static, Result<(), String>>;
+pub type SessionFuture = BoxFuture<'static, Result<(), String>>;
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}

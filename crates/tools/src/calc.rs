@@ -31,7 +31,7 @@ const AT_ONCE_MAX: usize = 4;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Takes {
+struct CalcArguments {
     /// What to calculate, such as `(3 + 4/5) * 12`, `65 mph to km/h`, `15% of 240`, `sqrt 2 to 10 dp`, `@2026-11-15 + 90 days`.
     expression: String,
     /// For money only: how much of each currency one unit of a common base buys, such as {"USD": 1, "EUR": 0.92}.
@@ -40,7 +40,7 @@ struct Takes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Gives {
+struct CalcOutput {
     expression: String,
     result: String,
     /// Whether the result is exact; otherwise digits were cut off.
@@ -55,7 +55,7 @@ fn make(kind: &Kind, _: &Settings) -> Result<Builtin, String> {
         "Calculate an expression exactly: arithmetic, fractions, powers, roots, percentages, units and their conversion (`to`), dates \
          (`@2026-01-31 + 30 days`, `@2026-03-01 - @2026-01-01 to weeks`). Use it for every number you would otherwise work out in your head.",
         Hints::READS,
-        move |takes: Takes, _| {
+        move |takes: CalcArguments, _| {
             let turns = Arc::clone(&turns);
             async move { calculate(takes, turns).await }
         },
@@ -63,7 +63,7 @@ fn make(kind: &Kind, _: &Settings) -> Result<Builtin, String> {
     Ok(kind.around(Toolset::new(kind.name, kind.about, [calculate])))
 }
 
-async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<ToolOutput<Gives>, ToolError> {
+async fn calculate(takes: CalcArguments, turns: Arc<Semaphore>) -> Result<ToolOutput<CalcOutput>, ToolError> {
     let expression = takes.expression.trim().to_owned();
     check(&expression)?;
     let turn = turns.acquire_owned().await.map_err(|_| ToolError("the calculator is closing".into()))?;
@@ -97,7 +97,7 @@ async fn calculate(takes: Takes, turns: Arc<Semaphore>) -> Result<ToolOutput<Giv
     };
     let text = format!("{expression} {} {result}", if exact { "=" } else { "≈" });
     let passages = vec![Passage { text: text.clone(), title: Some("calculation".into()), ..Passage::default() }];
-    Ok(ToolOutput { text, data: Gives { expression, result, exact, passages } })
+    Ok(ToolOutput { text, data: CalcOutput { expression, result, exact, passages } })
 }
 
 fn check(expression: &str) -> Result<(), ToolError> {

@@ -28,7 +28,7 @@ mod time;
 mod tool;
 pub mod workspace;
 
-pub use builtin::{Builtin, Held, Kind, Unready};
+pub use builtin::{Builtin, Kind, SessionFuture, UnavailableServer};
 pub use passage::{Passage, Passages};
 pub use secret::Secret;
 pub use settings::{Env, Settings};
@@ -47,7 +47,7 @@ pub fn kind(name: &str) -> Option<&'static Kind> {
 }
 
 /// Every server available with these settings, and for the others what is missing.
-pub fn all(settings: &Settings) -> (Vec<Arc<Builtin>>, Vec<Unready>) {
+pub fn all(settings: &Settings) -> (Vec<Arc<Builtin>>, Vec<UnavailableServer>) {
     let mut ready = Vec::new();
     let mut unready = Vec::new();
     for kind in KINDS {

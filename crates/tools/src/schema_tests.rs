@@ -11,7 +11,7 @@ use rmcp::handler::server::tool::schema_for_output;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::code::{Outcome, Ran, WrittenFile};
+use crate::code::{CodeResult, Outcome, WrittenFile};
 use crate::testing::session_of;
 use crate::workspace::Workspaces;
 use crate::{Settings, document, mail};
@@ -20,12 +20,12 @@ use crate::{Settings, document, mail};
 /// binary, and its replies are checked below as values.
 const ELSEWHERE: [(&str, &str); 3] = [("search", "search"), ("fetch", "fetch"), ("code", "run_python")];
 
-struct Place {
+struct TestServers {
     folder: TempDir,
     settings: Settings,
 }
 
-fn place() -> Place {
+fn place() -> TestServers {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     for name in ["docs", "index", "work"] {
@@ -40,11 +40,11 @@ fn place() -> Place {
         mail: Some(mail::Settings { from: Some("Baton <baton@example.org>".into()), outbox: at("outbox"), ..mail::Settings::default() }),
         ..Settings::bare()
     };
-    Place { folder, settings }
+    TestServers { folder, settings }
 }
 
 /// Server, tool and arguments, in call order.
-fn calls(place: &Place) -> Vec<(&'static str, &'static str, Value)> {
+fn calls(place: &TestServers) -> Vec<(&'static str, &'static str, Value)> {
     let guide = fs::canonicalize(place.folder.path().join("docs/guide.md")).unwrap();
     let letter = json!({ "to": ["ann@example.org"], "subject": "s", "body": "b", "key": "k" });
     vec![
@@ -98,13 +98,21 @@ async fn every_tool_keeps_to_its_output_schema() {
 
 #[test]
 fn every_outcome_of_code_fits_its_schema() {
-    let schema = Value::Object(schema_for_output::<Ran>().as_ref().clone());
+    let schema = Value::Object(schema_for_output::<CodeResult>().as_ref().clone());
     for outcome in [Outcome::Ok, Outcome::Error, Outcome::TimeLimit, Outcome::MemoryLimit, Outcome::OutputLimit, Outcome::Crashed] {
         for (result, error, files) in
             [(Value::Null, None, Vec::new()), (json!({ "a": [1] }), Some("Oops".to_owned()), vec![WrittenFile { path: "a".into(), bytes: 1 }])]
         {
-            let ran =
-                Ran { outcome, stdout: String::new(), result, error, files, milliseconds: 0, walls_missing: Vec::new(), walls: Default::default() };
+            let ran = CodeResult {
+                outcome,
+                stdout: String::new(),
+                result,
+                error,
+                files,
+                milliseconds: 0,
+                walls_missing: Vec::new(),
+                walls: Default::default(),
+            };
             let data = serde_json::to_value(&ran).unwrap();
             assert!(jsonschema::is_valid(&schema, &data), "{data}");
         }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::openai::{Conversation, Options, Wrong, chat_conversation};
+use crate::openai::{Conversation, Options, RequestError, chat_conversation};
 
 /// `RunAgentInput`
 #[derive(Clone, Debug, Deserialize)]
@@ -48,7 +48,7 @@ pub enum ResumeStatus {
 
 impl RunAgentInput {
     /// The messages as a flow takes them. What the front end says of itself is instructions.
-    pub fn conversation(&self) -> Result<Conversation, Wrong> {
+    pub fn conversation(&self) -> Result<Conversation, RequestError> {
         let messages: Vec<Value> = self.messages.iter().filter(|message| is_speech(message)).map(as_chat).collect();
         let mut conversation = chat_conversation(&messages)?;
         for Context { description, value } in &self.context {
@@ -59,10 +59,10 @@ impl RunAgentInput {
     }
 
     /// What only Baton knows, under `forwardedProps.baton`.
-    pub fn options(&self) -> Result<Option<Options>, Wrong> {
+    pub fn options(&self) -> Result<Option<Options>, RequestError> {
         let Some(given) = self.forwarded_props.as_ref().and_then(|props| props.get("baton")) else { return Ok(None) };
         let options = serde_json::from_value(given.clone());
-        options.map(Some).map_err(|error| Wrong { field: "forwardedProps.baton".to_owned(), why: error.to_string() })
+        options.map(Some).map_err(|error| RequestError { field: "forwardedProps.baton".to_owned(), why: error.to_string() })
     }
 }
 

@@ -27,8 +27,8 @@ pub struct Status {
     /// Whether one needs a token here.
     pub needs_token: bool,
     pub flows: Vec<Flow>,
-    pub model: Chosen,
-    pub documents: Shelf,
+    pub model: SelectedModel,
+    pub documents: IndexInfo,
     /// Nothing was ever asked here by this user.
     pub first_run: bool,
     /// `viewer`, `user` or `operator`.
@@ -112,13 +112,13 @@ pub enum SettingKind {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Chosen {
+pub struct SelectedModel {
     pub name: String,
     pub why: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Shelf {
+pub struct IndexInfo {
     pub folders: Vec<String>,
     pub passages: u64,
 }
@@ -187,7 +187,7 @@ pub struct NewShare {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Gone {
+pub struct DeletedThread {
     pub thread: String,
 }
 
@@ -224,7 +224,7 @@ pub struct NewRun {
     /// The thread it continues; a new one otherwise.
     #[serde(default)]
     pub thread: Option<String>,
-    /// Who thinks; what the server chose otherwise.
+    /// The model; if left out, the one that the server selected.
     #[serde(default)]
     pub model: Option<String>,
     /// A person agrees to the plan before it is carried out.
@@ -272,7 +272,7 @@ pub struct Started {
 /// What `POST /api/runs` answers: the run, or with `wait` all of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Posted {
+pub enum RunPosted {
     Waited(Box<Run>),
     Started(Started),
 }
@@ -397,10 +397,10 @@ pub struct Cancel {
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Nothing {}
+pub struct EmptyObject {}
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Delivered {
+pub struct DeliveryResult {
     pub delivery: Delivery,
 }
 
@@ -590,7 +590,7 @@ pub struct QueryAnswer {
     pub executed_stages: Vec<String>,
     pub results: Results,
     /// The last five.
-    pub messages: Vec<Spoken>,
+    pub messages: Vec<ChatMessage>,
     pub thread: String,
     pub run: String,
 }
@@ -612,14 +612,14 @@ pub struct Results {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Spoken {
+pub struct ChatMessage {
     pub role: String,
     pub content: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Models {
-    pub chosen: Chosen,
+    pub chosen: SelectedModel,
     pub options: Vec<ModelOption>,
 }
 
@@ -718,7 +718,7 @@ pub struct NewSession {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Well {
+pub struct HealthStatus {
     pub ok: bool,
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use crate::langserve::Config;
 
-/// How a run's events are told.
+/// The form of a run's events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StreamMode {
@@ -143,7 +143,7 @@ pub struct Command {
 
 impl Command {
     /// Whether it names a node to go to; clients send an empty list for none.
-    pub fn goes_somewhere(&self) -> bool {
+    pub fn has_target(&self) -> bool {
         match &self.goto {
             None | Some(Value::Null) => false,
             Some(Value::Array(all)) => !all.is_empty(),
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(run.stream_mode.map(OneOrMany::into_vec).unwrap(), [StreamMode::Values, StreamMode::Updates, StreamMode::MessagesTuple]);
         let resume: RunCreate = serde_json::from_value(json!({ "assistant_id": "a", "command": { "resume": null, "goto": [] } })).unwrap();
         let command = resume.command.unwrap();
-        assert_eq!((&command.resume, command.goes_somewhere()), (&Some(Value::Null), false));
+        assert_eq!((&command.resume, command.has_target()), (&Some(Value::Null), false));
         assert_eq!(Command::default().resume, None);
     }
 }

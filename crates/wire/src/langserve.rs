@@ -7,7 +7,7 @@
 //!                     /…_schema             -> JSON schema
 //! ```
 //!
-//! A message is its type, its content and everything else that came with it, untouched: a reader needs the first two, and whoever passes a message on must
+//! A message is its type, its content and everything else that came with it, untouched: a reader needs the first two, and a program that passes a message on must
 //! not lose the third. What is read: the plain form with any type, the constructor form (`{"lc": 1, …}`), `{"role", "content"}`, `["human", "…"]` and a bare string.
 //! What is written is always the plain form. `tests/langserve` holds both forms of every message, as the real libraries wrote them.
 
@@ -27,9 +27,9 @@ pub struct Message {
     pub rest: Map<String, Value>,
 }
 
-/// Who speaks, whether the message is whole or a chunk of one.
+/// The sender of a message, whole or a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaker {
+pub enum MessageKind {
     Human,
     Ai,
     System,
@@ -78,16 +78,16 @@ impl Message {
         self
     }
 
-    pub fn speaker(&self) -> Speaker {
+    pub fn speaker(&self) -> MessageKind {
         match self.kind.as_str() {
-            "human" | "HumanMessageChunk" => Speaker::Human,
-            "ai" | "AIMessageChunk" => Speaker::Ai,
-            "system" | "developer" | "SystemMessageChunk" => Speaker::System,
-            "tool" | "ToolMessageChunk" => Speaker::Tool,
-            "function" | "FunctionMessageChunk" => Speaker::Function,
-            "chat" | "ChatMessageChunk" => Speaker::Chat,
-            "remove" => Speaker::Remove,
-            _ => Speaker::Unknown,
+            "human" | "HumanMessageChunk" => MessageKind::Human,
+            "ai" | "AIMessageChunk" => MessageKind::Ai,
+            "system" | "developer" | "SystemMessageChunk" => MessageKind::System,
+            "tool" | "ToolMessageChunk" => MessageKind::Tool,
+            "function" | "FunctionMessageChunk" => MessageKind::Function,
+            "chat" | "ChatMessageChunk" => MessageKind::Chat,
+            "remove" => MessageKind::Remove,
+            _ => MessageKind::Unknown,
         }
     }
 
@@ -113,12 +113,12 @@ impl Message {
     /// The type stays too, so that [`Message::of_turn`] gives back what came.
     pub fn to_turn(&self) -> Value {
         let role = match self.speaker() {
-            Speaker::Human => "user",
-            Speaker::Ai => "assistant",
-            Speaker::System => "system",
-            Speaker::Tool | Speaker::Function => "tool",
-            Speaker::Chat => self.rest.get("role").and_then(Value::as_str).map_or("assistant", role_of),
-            Speaker::Remove | Speaker::Unknown => "other",
+            MessageKind::Human => "user",
+            MessageKind::Ai => "assistant",
+            MessageKind::System => "system",
+            MessageKind::Tool | MessageKind::Function => "tool",
+            MessageKind::Chat => self.rest.get("role").and_then(Value::as_str).map_or("assistant", role_of),
+            MessageKind::Remove | MessageKind::Unknown => "other",
         };
         let mut wire = Map::new();
         wire.insert("type".into(), json!(self.kind));
@@ -211,7 +211,7 @@ impl Message {
 
 fn plain(mut fields: Map<String, Value>) -> Result<Message, String> {
     let kind = match (fields.get("type").and_then(Value::as_str), fields.get("role").and_then(Value::as_str)) {
-        (Some(kind), _) if Message::plain(kind, "").speaker() != Speaker::Unknown => kind.to_owned(),
+        (Some(kind), _) if Message::plain(kind, "").speaker() != MessageKind::Unknown => kind.to_owned(),
         (Some(kind), _) => kind_of(kind).ok_or_else(|| unknown(kind))?.to_owned(),
         (None, Some(role)) => {
             let kind = kind_of(role).ok_or_else(|| unknown(role))?.to_owned();
@@ -308,14 +308,14 @@ pub struct Config {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Invoked {
+pub struct InvokeResponse {
     pub output: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub metadata: Option<About>,
+    pub metadata: Option<ResponseMetadata>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct About {
+pub struct ResponseMetadata {
     pub run_id: String,
     #[serde(default)]
     pub feedback_tokens: Vec<Value>,
@@ -347,12 +347,12 @@ impl Default for Configs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batched {
     pub output: Vec<Value>,
-    pub metadata: AboutAll,
+    pub metadata: BatchMetadata,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AboutAll {
-    pub responses: Vec<About>,
+pub struct BatchMetadata {
+    pub responses: Vec<ResponseMetadata>,
     pub run_ids: Vec<String>,
 }
 
@@ -374,8 +374,8 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Whether something of this name, type and tags is told.
-    pub fn lets(&self, name: &str, kind: &str, tags: &[String]) -> bool {
+    /// Whether events of something with this name, type and tags are sent.
+    pub fn includes(&self, name: &str, kind: &str, tags: &[String]) -> bool {
         let has = |list: &Option<Vec<String>>, one: &str| list.as_ref().is_some_and(|list| list.iter().any(|item| item == one));
         let has_tag = |list: &Option<Vec<String>>| tags.iter().any(|tag| has(list, tag));
         let wants_all = self.include_names.is_none() && self.include_types.is_none() && self.include_tags.is_none();
@@ -386,7 +386,7 @@ impl Filter {
 
 /// One of `/stream_events`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Happening {
+pub struct StreamEventItem {
     pub event: String,
     pub data: Value,
     pub name: String,
@@ -425,11 +425,11 @@ impl Op {
 /// A request that is refused: `{"detail": [{"type", "loc", "msg", "input"}]}`, as pydantic says it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
-    pub detail: Vec<Wrong>,
+    pub detail: Vec<FieldError>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Wrong {
+pub struct FieldError {
     #[serde(rename = "type")]
     pub kind: String,
     pub loc: Vec<Value>,
@@ -440,7 +440,9 @@ pub struct Wrong {
 
 impl Refusal {
     pub fn of(kind: &str, loc: &[&str], msg: impl Into<String>) -> Refusal {
-        Refusal { detail: vec![Wrong { kind: kind.to_owned(), loc: loc.iter().map(|&at| json!(at)).collect(), msg: msg.into(), input: Value::Null }] }
+        Refusal {
+            detail: vec![FieldError { kind: kind.to_owned(), loc: loc.iter().map(|&at| json!(at)).collect(), msg: msg.into(), input: Value::Null }],
+        }
     }
 }
 
@@ -478,7 +480,7 @@ pub struct StreamError {
     pub message: String,
 }
 
-/// What an agent says when it is done. Whoever routes reads the one field and nothing else.
+/// What an agent reports when it is done. A router reads only this field.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contract {
     pub completed_capability: String,

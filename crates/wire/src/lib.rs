@@ -1,6 +1,6 @@
 //! Other people's JSON, and our own API: data only, no IO.
 //!
-//! - [`api`]: what `baton serve` says and hears under `/api`.
+//! - [`api`]: what `baton serve` receives and sends under `/api`.
 //! - [`registry`]: what `baton registry` says over HTTP, and the lists of servers that official registries publish.
 //! - [`langserve`]: LangServe's requests, replies and streams, and LangChain's messages.
 //! - [`openai`]: chat completions and responses of OpenAI's API.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::api::{Budget, Spoken};
+use crate::api::{Budget, ChatMessage};
 
 /// `POST /v1/chat/completions`
 #[derive(Clone, Debug, Deserialize)]
@@ -73,7 +73,7 @@ pub struct ResponsesRequest {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
-    /// Who thinks; what the server chose otherwise.
+    /// The model; if left out, the one that the server selected.
     pub model: Option<String>,
     pub approve: bool,
     pub strict: Option<bool>,
@@ -101,13 +101,13 @@ pub enum Choice {
 
 /// What is wrong with a request, and in which field.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wrong {
+pub struct RequestError {
     pub field: String,
     pub why: String,
 }
 
-fn wrong(field: impl Into<String>, why: impl Into<String>) -> Wrong {
-    Wrong { field: field.into(), why: why.into() }
+fn wrong(field: impl Into<String>, why: impl Into<String>) -> RequestError {
+    RequestError { field: field.into(), why: why.into() }
 }
 
 const TOOLS_MAX: usize = 128;
@@ -115,7 +115,7 @@ const TOOLS_MAX: usize = 128;
 const NAME_CHARS_MAX: usize = 64;
 
 /// Tools of chat completions (`{"type": "function", "function": {…}}`) and of responses (`{"type": "function", "name": …}`).
-pub fn functions(tools: &[Value]) -> Result<Vec<Function>, Wrong> {
+pub fn functions(tools: &[Value]) -> Result<Vec<Function>, RequestError> {
     if tools.len() > TOOLS_MAX {
         return Err(wrong("tools", format!("there are at most {TOOLS_MAX} tools")));
     }
@@ -142,7 +142,7 @@ fn function(tool: &Value) -> Result<Function, String> {
 }
 
 /// `tool_choice` of both endpoints.
-pub fn choice(given: Option<&Value>, functions: &[Function]) -> Result<Choice, Wrong> {
+pub fn choice(given: Option<&Value>, functions: &[Function]) -> Result<Choice, RequestError> {
     let named = match given {
         None | Some(Value::Null) => return Ok(Choice::Auto),
         Some(Value::String(word)) => match word.as_str() {
@@ -161,7 +161,7 @@ pub fn choice(given: Option<&Value>, functions: &[Function]) -> Result<Choice, W
 }
 
 /// The schema of `response_format` (chat) or `text.format` (responses); `None` for plain text.
-pub fn format_schema(field: &str, format: Option<&Value>) -> Result<Option<Value>, Wrong> {
+pub fn format_schema(field: &str, format: Option<&Value>) -> Result<Option<Value>, RequestError> {
     let Some(format) = format.filter(|format| !format.is_null()) else { return Ok(None) };
     match format["type"].as_str() {
         None | Some("text") => Ok(None),
@@ -179,7 +179,7 @@ pub fn format_schema(field: &str, format: Option<&Value>) -> Result<Option<Value
 pub struct Conversation {
     /// What system and developer messages say.
     pub instructions: String,
-    pub history: Vec<Spoken>,
+    pub history: Vec<ChatMessage>,
     pub question: String,
     /// What the client's own functions returned for the question, a line each.
     pub results: Vec<String>,
@@ -188,7 +188,7 @@ pub struct Conversation {
 }
 
 /// One message, as both endpoints have them.
-enum Said {
+enum InputMessage {
     System(String),
     User(String),
     Assistant(String),
@@ -197,21 +197,21 @@ enum Said {
 }
 
 /// Messages of a chat completion.
-pub fn chat_conversation(messages: &[Value]) -> Result<Conversation, Wrong> {
+pub fn chat_conversation(messages: &[Value]) -> Result<Conversation, RequestError> {
     let mut said = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let field = format!("messages[{at}]");
         let text = || content(&message["content"]).map_err(|why| wrong(format!("{field}.content"), why));
         match message["role"].as_str().unwrap_or_default() {
-            "system" | "developer" => said.push(Said::System(text()?)),
-            "user" => said.push(Said::User(text()?)),
+            "system" | "developer" => said.push(InputMessage::System(text()?)),
+            "user" => said.push(InputMessage::User(text()?)),
             "assistant" => {
-                said.push(Said::Assistant(text()?));
+                said.push(InputMessage::Assistant(text()?));
                 for call in message["tool_calls"].as_array().into_iter().flatten() {
                     said.push(called(call["id"].as_str(), &call["function"]));
                 }
             }
-            "tool" => said.push(Said::Result { id: message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text: text()? }),
+            "tool" => said.push(InputMessage::Result { id: message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text: text()? }),
             other => {
                 return Err(wrong(
                     format!("{field}.role"),
@@ -224,26 +224,26 @@ pub fn chat_conversation(messages: &[Value]) -> Result<Conversation, Wrong> {
 }
 
 /// The `input` of a response: a text, or items. `known` are calls that an earlier response made, each with its id and what it called.
-pub fn response_conversation(input: &Value, known: &[(String, String)]) -> Result<Conversation, Wrong> {
+pub fn response_conversation(input: &Value, known: &[(String, String)]) -> Result<Conversation, RequestError> {
     let items = match input {
-        Value::String(text) => return conversation("input", vec![Said::User(text.clone())]),
+        Value::String(text) => return conversation("input", vec![InputMessage::User(text.clone())]),
         Value::Array(items) => items,
         _ => return Err(wrong("input", "it is a text or a list of items")),
     };
-    let mut said: Vec<Said> = known.iter().map(|(id, words)| Said::Call { id: id.clone(), words: words.clone() }).collect();
+    let mut said: Vec<InputMessage> = known.iter().map(|(id, words)| InputMessage::Call { id: id.clone(), words: words.clone() }).collect();
     for (at, item) in items.iter().enumerate() {
         let field = format!("input[{at}]");
         let text = |value: &Value| content(value).map_err(|why| wrong(&*field, why));
         match item["type"].as_str().unwrap_or("message") {
             "message" => match item["role"].as_str().unwrap_or_default() {
-                "system" | "developer" => said.push(Said::System(text(&item["content"])?)),
-                "user" => said.push(Said::User(text(&item["content"])?)),
-                "assistant" => said.push(Said::Assistant(text(&item["content"])?)),
+                "system" | "developer" => said.push(InputMessage::System(text(&item["content"])?)),
+                "user" => said.push(InputMessage::User(text(&item["content"])?)),
+                "assistant" => said.push(InputMessage::Assistant(text(&item["content"])?)),
                 other => return Err(wrong(format!("{field}.role"), format!("there is no role {other:?}"))),
             },
             "function_call" => said.push(called(item["call_id"].as_str(), item)),
             "function_call_output" => {
-                said.push(Said::Result { id: item["call_id"].as_str().unwrap_or_default().to_owned(), text: text(&item["output"])? });
+                said.push(InputMessage::Result { id: item["call_id"].as_str().unwrap_or_default().to_owned(), text: text(&item["output"])? });
             }
             "reasoning" => {}
             other => return Err(wrong(field, format!("items of type {other:?} are not supported; send messages and function_call_output"))),
@@ -252,9 +252,9 @@ pub fn response_conversation(input: &Value, known: &[(String, String)]) -> Resul
     conversation("input", said)
 }
 
-fn called(id: Option<&str>, call: &Value) -> Said {
+fn called(id: Option<&str>, call: &Value) -> InputMessage {
     let words = format!("{}({})", call["name"].as_str().unwrap_or_default(), call["arguments"].as_str().unwrap_or_default());
-    Said::Call { id: id.unwrap_or_default().to_owned(), words }
+    InputMessage::Call { id: id.unwrap_or_default().to_owned(), words }
 }
 
 /// The text of a message: a string, or its text parts.
@@ -272,10 +272,10 @@ fn content(content: &Value) -> Result<String, String> {
     Ok(parts.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-fn conversation(field: &str, said: Vec<Said>) -> Result<Conversation, Wrong> {
+fn conversation(field: &str, said: Vec<InputMessage>) -> Result<Conversation, RequestError> {
     let mut conversation = Conversation::default();
-    let asked = said.iter().rposition(|one| matches!(one, Said::User(_)));
-    let is_answered = matches!(said.last(), Some(Said::Assistant(_) | Said::Call { .. }));
+    let asked = said.iter().rposition(|one| matches!(one, InputMessage::User(_)));
+    let is_answered = matches!(said.last(), Some(InputMessage::Assistant(_) | InputMessage::Call { .. }));
     if is_answered {
         return Err(wrong(field, "the last message is the assistant's; end with the user's message or with the results of tool calls"));
     }
@@ -283,20 +283,20 @@ fn conversation(field: &str, said: Vec<Said>) -> Result<Conversation, Wrong> {
     for (at, one) in said.into_iter().enumerate() {
         let is_past = asked.is_none_or(|asked| at < asked);
         match one {
-            Said::System(text) => {
+            InputMessage::System(text) => {
                 let gap = if conversation.instructions.is_empty() { "" } else { "\n\n" };
                 conversation.instructions.push_str(&format!("{gap}{text}"));
             }
-            Said::User(text) if Some(at) == asked => conversation.question = text,
-            Said::User(text) => conversation.history.push(Spoken { role: "user".to_owned(), content: text }),
-            Said::Assistant(text) => {
+            InputMessage::User(text) if Some(at) == asked => conversation.question = text,
+            InputMessage::User(text) => conversation.history.push(ChatMessage { role: "user".to_owned(), content: text }),
+            InputMessage::Assistant(text) => {
                 conversation.is_tainted = true;
                 if is_past && !text.trim().is_empty() {
-                    conversation.history.push(Spoken { role: "assistant".to_owned(), content: text });
+                    conversation.history.push(ChatMessage { role: "assistant".to_owned(), content: text });
                 }
             }
-            Said::Call { id, words } => calls.push((id, words)),
-            Said::Result { id, text } => {
+            InputMessage::Call { id, words } => calls.push((id, words)),
+            InputMessage::Result { id, text } => {
                 conversation.is_tainted = true;
                 let call = calls.iter().find(|(known, _)| *known == id).map_or("a tool", |(_, words)| words);
                 // Results of earlier questions are in what the assistant said to those.

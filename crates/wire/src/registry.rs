@@ -133,7 +133,7 @@ pub enum Import {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Imported {
+pub struct ImportReport {
     /// Names of servers that are there now, switched off until somebody switches them on.
     pub added: Vec<String>,
     pub skipped: Vec<Skipped>,
@@ -174,7 +174,7 @@ pub struct PageMetadata {
 /// A server as an official registry describes it (`server.json`). The earlier spelling, with underscores, is read too.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub struct Listed {
+pub struct ListedServer {
     pub name: String,
     pub description: String,
     pub packages: Vec<Package>,

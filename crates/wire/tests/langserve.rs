@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use baton_wire::langserve::{Batched, Happening, Invoked, Message, Patch, Refusal, Speaker, State, StreamError, error_words};
+use baton_wire::langserve::{Batched, InvokeResponse, Message, MessageKind, Patch, Refusal, State, StreamError, StreamEventItem, error_words};
 use serde_json::{Value, json};
 
 fn golden(file: &str) -> Value {
@@ -17,22 +17,22 @@ fn read(value: &Value) -> Message {
 #[test]
 fn p3_every_message_shape_is_read_and_written_as_langchain_does() {
     let expected = [
-        ("human", Speaker::Human, "hello"),
-        ("human_blocks", Speaker::Human, "See "),
-        ("human_chunk", Speaker::Human, "hel"),
-        ("ai", Speaker::Ai, "hi"),
-        ("ai_tools", Speaker::Ai, ""),
-        ("ai_chunk", Speaker::Ai, "h"),
-        ("system", Speaker::System, "be brief"),
-        ("system_chunk", Speaker::System, "be"),
-        ("tool", Speaker::Tool, "3 hits"),
-        ("tool_error", Speaker::Tool, "gone"),
-        ("tool_chunk", Speaker::Tool, "3"),
-        ("function", Speaker::Function, "4"),
-        ("function_chunk", Speaker::Function, "4"),
-        ("chat", Speaker::Chat, "ahoy"),
-        ("chat_chunk", Speaker::Chat, "ah"),
-        ("remove", Speaker::Remove, ""),
+        ("human", MessageKind::Human, "hello"),
+        ("human_blocks", MessageKind::Human, "See "),
+        ("human_chunk", MessageKind::Human, "hel"),
+        ("ai", MessageKind::Ai, "hi"),
+        ("ai_tools", MessageKind::Ai, ""),
+        ("ai_chunk", MessageKind::Ai, "h"),
+        ("system", MessageKind::System, "be brief"),
+        ("system_chunk", MessageKind::System, "be"),
+        ("tool", MessageKind::Tool, "3 hits"),
+        ("tool_error", MessageKind::Tool, "gone"),
+        ("tool_chunk", MessageKind::Tool, "3"),
+        ("function", MessageKind::Function, "4"),
+        ("function_chunk", MessageKind::Function, "4"),
+        ("chat", MessageKind::Chat, "ahoy"),
+        ("chat_chunk", MessageKind::Chat, "ah"),
+        ("remove", MessageKind::Remove, ""),
     ];
     let golden = golden("messages");
     assert_eq!(golden.as_object().unwrap().len(), expected.len());
@@ -89,7 +89,7 @@ fn p3_short_forms_are_read_and_what_is_no_message_says_why() {
 #[test]
 fn p3_what_a_real_server_says_is_read() {
     let golden = golden("server");
-    let invoked: Invoked = serde_json::from_value(golden["invoke"]["body"].clone()).unwrap();
+    let invoked: InvokeResponse = serde_json::from_value(golden["invoke"]["body"].clone()).unwrap();
     let state: State = serde_json::from_value(invoked.output.clone()).unwrap();
     assert_eq!((state.messages.len(), state.messages[1].text().as_str()), (2, "echo: hi"));
     assert_eq!(serde_json::to_value(&invoked).unwrap(), golden["invoke"]["body"]);
@@ -133,7 +133,7 @@ fn p3_what_a_real_server_streams_is_read_and_written() {
         assert_eq!(serde_json::to_value(patch).unwrap(), value);
     }
     for (_, value) in data("stream_events").into_iter().filter(|(event, _)| event == "data") {
-        let happening: Happening = serde_json::from_value(value.clone()).unwrap();
+        let happening: StreamEventItem = serde_json::from_value(value.clone()).unwrap();
         assert_eq!(serde_json::to_value(happening).unwrap(), value);
     }
     let error: StreamError = serde_json::from_value(data("stream_fails")[0].1.clone()).unwrap();

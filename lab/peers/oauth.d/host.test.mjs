@@ -20,12 +20,14 @@ before(async () => {
   const base = `http://127.0.0.1:${port}`;
   mcp = `${base}/mcp`;
   provider = await openProvider(`${base}/oidc/callback`, {
+    scopes: ["baton"],
+    ttl: { AccessToken: LIFETIME_S, RefreshToken: 600 },
     features: {
       registration: { enabled: true },
       resourceIndicators: {
         enabled: true,
         useGrantedResource: () => true,
-        getResourceServerInfo: (_, resource) => ({ scope: "baton", audience: resource, accessTokenFormat: "jwt", accessTokenTTL: LIFETIME_S, jwt: { sign: { alg: "RS256" } } }),
+        getResourceServerInfo: (_, resource) => ({ scope: "baton", audience: resource, accessTokenFormat: "jwt", jwt: { sign: { alg: "RS256" } } }),
       },
     },
     extraTokenClaims: (_, token) => (token.accountId === "nameless" ? {} : { preferred_username: token.accountId, groups: provider.people[token.accountId].groups ?? [] }),

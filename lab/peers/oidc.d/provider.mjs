@@ -48,8 +48,8 @@ export async function openProvider(redirect, more = {}) {
       jwks: { keys: [state.key] },
       cookies: { keys: ["only for tests"] },
       claims: { openid: ["sub"], profile: ["preferred_username"], email: ["email", "email_verified"], groups: ["groups"] },
-      scopes: ["openid", "profile", "email", "groups"],
-      ttl: { AccessToken: 600, AuthorizationCode: 60, IdToken: 600, Interaction: 600, Session: 600, Grant: 600 },
+      scopes: ["openid", "profile", "email", "groups", ...(more.scopes ?? [])],
+      ttl: { AccessToken: 600, AuthorizationCode: 60, IdToken: 600, Interaction: 600, Session: 600, Grant: 600, ...more.ttl },
       async findAccount(_, id) {
         const person = state.people[id];
         return person && { accountId: id, claims: async () => ({ sub: id, preferred_username: person.name ?? id, groups: person.groups ?? [], ...person.claims }) };

@@ -20,11 +20,11 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let begun = Instant::now();
+    let started = Instant::now();
     match simulate(plan) {
         Ok(report) => {
             println!("{}", serde_json::to_string(&report).expect("numbers can be written as JSON"));
-            eprintln!("{plan:?}: {:.0} simulated seconds in {:.1} s", report.ended_after_s, begun.elapsed().as_secs_f64());
+            eprintln!("{plan:?}: {:.0} simulated seconds in {:.1} s", report.ended_after_s, started.elapsed().as_secs_f64());
             match report.lost == 0 && report.mails_wrong == 0 {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::FAILURE,

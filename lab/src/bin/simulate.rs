@@ -36,9 +36,9 @@ fn main() -> ExitCode {
 }
 
 fn all(order: Sweep) -> ExitCode {
-    let begun = Instant::now();
+    let started = Instant::now();
     let sum = sweep(order);
-    let seconds = begun.elapsed().as_secs_f64();
+    let seconds = started.elapsed().as_secs_f64();
     for failure in &sum.failures {
         println!("{failure}");
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use baton_lab::kill::errand::{self, FileHandler};
 use baton_lab::kill::traces::Traces;
-use baton_lab::kill::victim::{Life, Result, live};
+use baton_lab::kill::victim::{Result, VictimSetup, live};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<()> {
@@ -15,6 +15,6 @@ async fn main() -> Result<()> {
     let folder = PathBuf::from(folder);
     let traces = || Traces::open(&folder, life.parse().unwrap_or_default());
     let handler = Arc::new(FileHandler { traces: Arc::new(traces()?) });
-    let life = Life { traces: traces()?, order: errand::order, person: Box::new(errand::person) };
+    let life = VictimSetup { traces: traces()?, order: errand::order, person: Box::new(errand::person) };
     live(&folder, handler, errand::flows(), first.parse()?..target.parse()?, life).await
 }

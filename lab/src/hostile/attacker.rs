@@ -8,9 +8,9 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::calm::Calm;
-use super::requests::{self, Body, Other, Request};
-use super::{Seen, documents};
+use super::calm::RegularUser;
+use super::requests::{self, Body, OtherUser, Request};
+use super::{Observations, documents};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Half-open connections of one attacker.
@@ -28,15 +28,15 @@ pub(super) struct Attacker {
     token: String,
     /// Where in the list of attacks this one begins, so that not all do the same.
     from: usize,
-    other: Other,
-    seen: Arc<Seen>,
+    other: OtherUser,
+    seen: Arc<Observations>,
 }
 
 impl Attacker {
-    pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &Calm, seen: Arc<Seen>) -> Attacker {
+    pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &RegularUser, seen: Arc<Observations>) -> Attacker {
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client can be made");
         let (thread, run) = victim.threads.last().cloned().unwrap_or_default();
-        let other = Other { user: victim.user.clone(), thread, run };
+        let other = OtherUser { user: victim.user.clone(), thread, run };
         Attacker { http, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
     }
 

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::{Seen, marker};
+use super::{Observations, marker};
 use crate::sim::dice::Dice;
 
 /// Longer than anything takes here, even on a machine that does much else.
@@ -17,23 +17,32 @@ const PAUSE_MS: (u64, u64) = (300, 900);
 const THREADS_MAX: usize = 3;
 
 #[derive(Clone)]
-pub(super) struct Calm {
+pub(super) struct RegularUser {
     http: reqwest::Client,
     url: String,
     pub(super) user: String,
     token: String,
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     dice: Dice,
     /// Threads and the runs in them, the oldest first.
     pub(super) threads: Vec<(String, String)>,
     stop: watch::Receiver<bool>,
 }
 
-impl Calm {
-    pub(super) fn new(url: &str, user: &str, token: &str, seen: Arc<Seen>, stop: watch::Receiver<bool>) -> Calm {
+impl RegularUser {
+    pub(super) fn new(url: &str, user: &str, token: &str, seen: Arc<Observations>, stop: watch::Receiver<bool>) -> RegularUser {
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client can be made");
         let seed = user.bytes().fold(7_u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-        Calm { http, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), seen, dice: Dice::new(&[seed]), threads: Vec::new(), stop }
+        RegularUser {
+            http,
+            url: url.to_owned(),
+            user: user.to_owned(),
+            token: token.to_owned(),
+            seen,
+            dice: Dice::new(&[seed]),
+            threads: Vec::new(),
+            stop,
+        }
     }
 
     pub(super) async fn every_act_once(&mut self) {

@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use attacker::Attacker;
-use calm::Calm;
+use calm::RegularUser;
 use report::{Phase, Report};
 use server::Server;
 
@@ -41,7 +41,7 @@ pub struct Order {
 
 /// What was seen, of all users together.
 #[derive(Default)]
-pub(crate) struct Seen {
+pub(crate) struct Observations {
     inner: Mutex<Inner>,
 }
 
@@ -58,7 +58,7 @@ struct Inner {
 /// Complaints that are kept word for word; all are counted.
 const WORDS_MAX: usize = 10;
 
-impl Seen {
+impl Observations {
     fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -119,13 +119,13 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     let (hostile, calm) = (&names[..order.hostile], &names[order.hostile..]);
     let calm_for = order.lasting / 4;
     let url = server.url.clone();
-    let users = |seen: &Arc<Seen>, stop: &watch::Receiver<bool>| -> Vec<Calm> {
-        let of = |(at, name): (usize, &String)| Calm::new(&url, name, &tokens[order.hostile + at], seen.clone(), stop.clone());
+    let users = |seen: &Arc<Observations>, stop: &watch::Receiver<bool>| -> Vec<RegularUser> {
+        let of = |(at, name): (usize, &String)| RegularUser::new(&url, name, &tokens[order.hostile + at], seen.clone(), stop.clone());
         calm.iter().enumerate().map(of).collect()
     };
 
     // Whatever is made on first use is made now.
-    let warm = Arc::new(Seen::default());
+    let warm = Arc::new(Observations::default());
     let (stop, stopped) = watch::channel(false);
     let mut first = users(&warm, &stopped);
     for user in &mut first {
@@ -133,9 +133,9 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     }
     drop(stop);
 
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(Observations::default());
     let before = phase(&mut server, &seen, users(&seen, &stopped), Vec::new(), calm_for).await;
-    let attacked = Arc::new(Seen::default());
+    let attacked = Arc::new(Observations::default());
     let (_stop, stopped) = watch::channel(false);
     let attackers: Vec<Attacker> =
         hostile.iter().enumerate().map(|(at, name)| Attacker::new(&url, name, &tokens[at], at, &first[at % first.len()], attacked.clone())).collect();
@@ -152,26 +152,26 @@ pub async fn run(order: &Order) -> Result<Report, String> {
 
 const SAMPLED: Duration = Duration::from_secs(2);
 
-async fn phase(server: &mut Server, seen: &Arc<Seen>, users: Vec<Calm>, attackers: Vec<Attacker>, lasting: Duration) -> Phase {
-    let begun = Instant::now();
+async fn phase(server: &mut Server, seen: &Arc<Observations>, users: Vec<RegularUser>, attackers: Vec<Attacker>, lasting: Duration) -> Phase {
+    let started = Instant::now();
     let mut tasks = JoinSet::new();
     for user in users {
-        tasks.spawn(user.until(begun + lasting));
+        tasks.spawn(user.until(started + lasting));
     }
     let mut attacks = JoinSet::new();
     for attacker in attackers {
-        attacks.spawn(attacker.until(begun + lasting));
+        attacks.spawn(attacker.until(started + lasting));
     }
     let mut memory_kib = Vec::new();
-    while begun.elapsed() < lasting && server.ended().is_none() {
-        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(begun.elapsed()))).await;
+    while started.elapsed() < lasting && server.ended().is_none() {
+        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(started.elapsed()))).await;
         memory_kib.extend(server.memory_kib());
     }
     while tasks.join_next().await.is_some() {}
     attacks.shutdown().await;
     let peak_kib = server.peak_kib();
     seen.with(|inner| Phase {
-        seconds: begun.elapsed().as_secs_f64(),
+        seconds: started.elapsed().as_secs_f64(),
         latencies: std::mem::take(&mut inner.latencies),
         errors: std::mem::take(&mut inner.errors),
         errors_count: inner.errors_count,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use engine::Order;
-use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Hole, Job, Key, Message, Replies, Reply, Request, Waiting};
+use graph::{Ask, Backoff, Digest, END, Failure, FailureKind, Go, Graph, Job, Key, Message, Placeholder, Replies, Reply, Request, Waiting};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -21,16 +21,14 @@ use crate::sim::dice::hash;
 ///            └───────────────────────────────────────────────────────────────────────────────────────────┘
 /// ```
 pub fn flows() -> Vec<Graph> {
-    let errand = Graph::of::<Errand>("errand")
-        .node("plan", (ask_plan, |s: &mut Errand, r: &Replies<'_>| s.keep(r, Go::to("gather"))), &["gather"])
-        .node("gather", (ask_gather, |s: &mut Errand, r: &Replies<'_>| s.keep(r, Go::to("keep"))), &["keep"])
-        .node("keep", (ask_keep, |s: &mut Errand, r: &Replies<'_>| s.keep(r, Go::to("mail"))), &["mail"])
+    let errand = Graph::of::<ErrandState>("errand")
+        .node("plan", (ask_plan, |s: &mut ErrandState, r: &Replies<'_>| s.keep(r, Go::to("gather"))), &["gather"])
+        .node("gather", (ask_gather, |s: &mut ErrandState, r: &Replies<'_>| s.keep(r, Go::to("keep"))), &["keep"])
+        .node("keep", (ask_keep, |s: &mut ErrandState, r: &Replies<'_>| s.keep(r, Go::to("mail"))), &["mail"])
         .node("mail", (ask_mail, fold_mail), &["plan", END]);
-    let helper = Graph::of::<Errand>("helper").node("look", (ask_look, |s: &mut Errand, r: &Replies<'_>| s.keep(r, Go::to("keep"))), &["keep"]).node(
-        "keep",
-        (ask_keep, |s: &mut Errand, r: &Replies<'_>| s.keep(r, Go::end())),
-        &[END],
-    );
+    let helper = Graph::of::<ErrandState>("helper")
+        .node("look", (ask_look, |s: &mut ErrandState, r: &Replies<'_>| s.keep(r, Go::to("keep"))), &["keep"])
+        .node("keep", (ask_keep, |s: &mut ErrandState, r: &Replies<'_>| s.keep(r, Go::end())), &[END]);
     [errand.build(), helper.build()].map(|built| built.expect("it is well drawn")).to_vec()
 }
 
@@ -57,7 +55,7 @@ pub fn messages(number: u64) -> Vec<String> {
 const ROUNDS: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
-struct Errand {
+struct ErrandState {
     number: u64,
     #[serde(default)]
     round: u32,
@@ -66,7 +64,7 @@ struct Errand {
     seen: Vec<Value>,
 }
 
-impl Errand {
+impl ErrandState {
     fn keep(&mut self, replies: &Replies<'_>, go: Go) -> Go {
         self.seen.extend(replies.iter().map(|reply| match &reply.result {
             Ok(value) => value.clone(),
@@ -80,35 +78,35 @@ impl Errand {
     }
 }
 
-fn ask_plan(s: &Errand) -> Ask {
+fn ask_plan(s: &ErrandState) -> Ask {
     let messages = vec![Message { role: "user".into(), content: s.words().to_string() }];
     Ask::one(patient(graph::model("plan", messages)))
 }
 
-fn ask_gather(s: &Errand) -> Ask {
+fn ask_gather(s: &ErrandState) -> Ask {
     let mut ask = Ask::nothing();
     let first = ask.add(patient(graph::tool("look", json!({ "at": s.words(), "which": 0 }))));
     ask.add(patient(graph::tool("look", json!({ "at": s.words(), "which": 1 }))));
-    ask.add(patient(graph::tool("look", json!({ "at": null, "which": 2 }))).hole(Hole::whole("/arguments/at", first, "/n")));
+    ask.add(patient(graph::tool("look", json!({ "at": null, "which": 2 }))).hole(Placeholder::whole("/arguments/at", first, "/n")));
     ask
 }
 
-fn ask_look(s: &Errand) -> Ask {
+fn ask_look(s: &ErrandState) -> Ask {
     Ask::one(patient(graph::tool("look", json!({ "at": s.words() }))))
 }
 
-fn ask_keep(s: &Errand) -> Ask {
+fn ask_keep(s: &ErrandState) -> Ask {
     Ask::one(patient(graph::tool("write", json!({ "at": s.words() }))))
 }
 
-fn ask_mail(s: &Errand) -> Ask {
+fn ask_mail(s: &ErrandState) -> Ask {
     let mut ask = Ask::nothing();
     ask.add(patient(graph::tool("send", json!({ "at": s.words() }))));
     ask.add(Request::from(graph::agent("helper", input(s.number * 10 + u64::from(s.round)))).deadline_ms(600_000));
     ask
 }
 
-fn fold_mail(s: &mut Errand, replies: &Replies<'_>) -> Go {
+fn fold_mail(s: &mut ErrandState, replies: &Replies<'_>) -> Go {
     s.round += 1;
     let said = format!("errand {}, round {}", s.number, s.round);
     let go = if s.round < ROUNDS { Go::to("plan") } else { Go::end() };

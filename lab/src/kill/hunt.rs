@@ -31,9 +31,9 @@ pub struct Hunt<'h> {
 const LAST_LIFE_MAX: Duration = Duration::from_secs(120);
 
 impl Hunt<'_> {
-    pub fn run(self) -> Known {
+    pub fn run(self) -> KnownState {
         let mut dice = Dice::new(&[self.seed]);
-        let mut known = Known::default();
+        let mut known = KnownState::default();
         for life in 0..self.kills {
             let mut victim = (self.spawn)(life, known.first..known.first + self.ahead);
             std::thread::sleep(Duration::from_millis(self.life_ms.start + dice.below(self.life_ms.end - self.life_ms.start)));
@@ -61,11 +61,11 @@ pub fn setting(name: &str, usual: u64) -> u64 {
 
 /// Whether it exited successfully. One that hangs is killed, so that the test can report it.
 fn wait(mut victim: Child) -> bool {
-    let begun = Instant::now();
+    let started = Instant::now();
     loop {
         match victim.try_wait().expect("it can be looked at") {
             Some(status) => return status.success(),
-            None if begun.elapsed() > LAST_LIFE_MAX => {
+            None if started.elapsed() > LAST_LIFE_MAX => {
                 victim.kill().expect("it can be killed");
                 victim.wait().expect("it can be buried");
                 return false;
@@ -83,7 +83,7 @@ fn unfinished(folder: &Path) -> Vec<String> {
 
 /// The database contents after each kill.
 #[derive(Default)]
-pub struct Known {
+pub struct KnownState {
     /// Every attempt at each effect whose reply was journalled.
     pub answered: HashMap<Key, BTreeMap<u32, Answer>>,
     /// Root runs, by their numbers.
@@ -101,7 +101,7 @@ pub struct Answer {
     pub is_ok: bool,
 }
 
-impl Known {
+impl KnownState {
     pub fn target(&self) -> u64 {
         self.roots.iter().max().map_or(1, |last| last + 1)
     }

@@ -19,7 +19,7 @@ use crate::setup::{Setup, profile};
 
 /// Arguments of one life of the victim.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Sent {
+pub struct VictimArguments {
     pub folder: PathBuf,
     pub life: u64,
     pub first: u64,
@@ -29,7 +29,7 @@ pub struct Sent {
     pub smtp_port: u16,
 }
 
-impl Sent {
+impl VictimArguments {
     pub fn setup(&self) -> Setup {
         Setup {
             // Identifies the life in the server's log, however late a request of a killed process arrives.
@@ -68,24 +68,24 @@ pub fn order(number: u64) -> Order {
 }
 
 /// What must have happened outside when the run is over. Panels and reports only read here, and a chat only searches.
-pub fn due(number: u64) -> Outside {
+pub fn due(number: u64) -> SideEffects {
     match flow_of(number) {
-        "search" | "auto" | "reason" => Outside { mails: 1, lines: 1 },
-        _ => Outside { mails: 0, lines: 0 },
+        "search" | "auto" | "reason" => SideEffects { mails: 1, lines: 1 },
+        _ => SideEffects { mails: 0, lines: 0 },
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outside {
+pub struct SideEffects {
     pub mails: usize,
     pub lines: usize,
 }
 
 /// The external effects so far.
-pub fn outside(folder: &Path, number: u64) -> Outside {
+pub fn outside(folder: &Path, number: u64) -> SideEffects {
     let ledger = std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap_or_default();
     let mails = mailbox::subjects(&mailbox_of(folder));
-    Outside {
+    SideEffects {
         mails: mails.iter().filter(|subject| errand_in(subject) == Some(number)).count(),
         lines: ledger.lines().filter(|line| errand_in(line) == Some(number)).count(),
     }

@@ -22,7 +22,7 @@ use crate::person::through;
 pub type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
 /// The input of a run, and the person who answers its questions.
-pub struct Life {
+pub struct VictimSetup {
     pub traces: Traces,
     pub order: fn(u64) -> Order,
     pub person: Box<Person>,
@@ -35,7 +35,7 @@ pub type Person = dyn Fn(&Traces, Key, &Waiting) -> Value + Send + Sync;
 const WORKERS: usize = 6;
 
 /// Returns when all of these have ended.
-pub async fn live(folder: &Path, handler: Arc<dyn EffectHandler>, flows: Vec<Graph>, numbers: Range<u64>, life: Life) -> Result<()> {
+pub async fn live(folder: &Path, handler: Arc<dyn EffectHandler>, flows: Vec<Graph>, numbers: Range<u64>, life: VictimSetup) -> Result<()> {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.join(DB), SqliteSettings::default())?);
     let settings = Settings {
         owner: owner::this(),
@@ -68,7 +68,7 @@ pub async fn live(folder: &Path, handler: Arc<dyn EffectHandler>, flows: Vec<Gra
     Ok(())
 }
 
-async fn whole(engine: &Engine, life: &Life, number: u64) -> Result<()> {
+async fn whole(engine: &Engine, life: &VictimSetup, number: u64) -> Result<()> {
     let (run, thread) = (run_of(number), thread_of(number));
     if engine.store().run(&run).await?.is_none() {
         engine.start(Order { run: Some(run.clone()), thread: Some(thread.clone()), ..(life.order)(number) }).await?;

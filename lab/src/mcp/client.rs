@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use mcp_hub::config::{OAuth, Private};
+use mcp_hub::config::{OAuth, RedactedText};
 use mcp_hub::{CallOptions, Consent, Pace, ServerConfig, ServerRequestHandler, ServerStatus, ToolInfo, Tools};
 use rmcp::ErrorData;
 use rmcp::model::*;
@@ -51,7 +51,7 @@ pub async fn run(wanted: &Wanted) -> Result<(), String> {
     server.revision.clone_from(&wanted.revision);
     server.oauth = Some(OAuth {
         client_id: wanted.context.client_id.clone(),
-        client_secret: wanted.context.client_secret.as_deref().map(Private::new),
+        client_secret: wanted.context.client_secret.as_deref().map(RedactedText::new),
         metadata_url: Some(METADATA.to_owned()),
         ..OAuth::default()
     });

@@ -307,26 +307,26 @@ fn resource(uri: &str, kind: &str, text: &str) -> ContentBlock {
     ContentBlock::resource(ResourceContents::TextResourceContents { uri: uri.into(), mime_type: Some(kind.into()), text: text.into(), meta: None })
 }
 
-type Asked = Result<InputRequest, ErrorData>;
+type InputResult = Result<InputRequest, ErrorData>;
 
-fn request(method: &str, params: &Value) -> Asked {
+fn request(method: &str, params: &Value) -> InputResult {
     serde_json::from_value(json!({"method": method, "params": params})).map_err(|error| ErrorData::internal_error(error.to_string(), None))
 }
 
-fn question(message: &str, field: &str, kind: &str) -> Asked {
+fn question(message: &str, field: &str, kind: &str) -> InputResult {
     let schema = json!({"type": "object", "properties": {field: {"type": kind}}, "required": [field]});
     request("elicitation/create", &json!({"mode": "form", "message": message, "requestedSchema": schema}))
 }
 
-fn sampling(prompt: &str, tokens_max: u32) -> Asked {
+fn sampling(prompt: &str, tokens_max: u32) -> InputResult {
     request("sampling/createMessage", &json!({"messages": [{"role": "user", "content": {"type": "text", "text": prompt}}], "maxTokens": tokens_max}))
 }
 
-fn roots() -> Asked {
+fn roots() -> InputResult {
     request("roots/list", &json!({}))
 }
 
-fn ask<const N: usize>(asked: [(&str, Asked); N], state: Option<String>) -> Answer {
+fn ask<const N: usize>(asked: [(&str, InputResult); N], state: Option<String>) -> Answer {
     let mut requests = InputRequests::new();
     for (key, request) in asked {
         requests.insert(key.to_owned(), request?);

@@ -178,9 +178,9 @@ impl Dialect {
                 let whole = self.body(said);
                 let mut events = vec![event(json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}))];
                 if is_call {
-                    let mut begun = whole["output"][0].clone();
-                    begun["arguments"] = json!("");
-                    events.push(event(json!({"type": "response.output_item.added", "output_index": 0, "item": begun})));
+                    let mut started = whole["output"][0].clone();
+                    started["arguments"] = json!("");
+                    events.push(event(json!({"type": "response.output_item.added", "output_index": 0, "item": started})));
                     for delta in ["{\"a\":1,", "\"b\":2}"] {
                         events.push(event(json!({"type": "response.function_call_arguments.delta", "output_index": 0, "delta": delta})));
                     }

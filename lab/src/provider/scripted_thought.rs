@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 pub fn to_request(body: &Value) -> String {
     let content = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
     let told: Vec<String> = body["messages"].as_array().into_iter().flatten().map(content).collect();
-    let asked = Asked { question: told.last().cloned().unwrap_or_default(), told: told.join("\n") };
+    let asked = PromptParts { question: told.last().cloned().unwrap_or_default(), told: told.join("\n") };
     match body.pointer("/response_format/json_schema/schema") {
         Some(schema) => fill("", schema, &asked).to_string(),
         None => asked.sentence(),
@@ -23,7 +23,7 @@ pub fn to_request(body: &Value) -> String {
 /// The reply to the same call without a network.
 pub fn to_call(call: &ModelCall) -> Value {
     let told: Vec<&str> = call.messages.iter().map(|message| message.content.as_str()).collect();
-    let asked = Asked { question: told.last().copied().unwrap_or_default().to_owned(), told: told.join("\n") };
+    let asked = PromptParts { question: told.last().copied().unwrap_or_default().to_owned(), told: told.join("\n") };
     call.schema.as_ref().map_or_else(|| json!(asked.sentence()), |schema| fill("", schema, &asked))
 }
 
@@ -73,13 +73,13 @@ pub fn errand_in(text: &str) -> Option<u64> {
     })
 }
 
-struct Asked {
+struct PromptParts {
     question: String,
     /// The whole prompt, including the question.
     told: String,
 }
 
-impl Asked {
+impl PromptParts {
     fn sentence(&self) -> String {
         errand_in(&self.told).map_or_else(|| "It is done.".to_owned(), |errand| format!("Errand {errand} is done."))
     }
@@ -92,7 +92,7 @@ impl Asked {
 }
 
 /// A value that fits the schema, with required fields only.
-fn fill(name: &str, schema: &Value, asked: &Asked) -> Value {
+fn fill(name: &str, schema: &Value, asked: &PromptParts) -> Value {
     if let Some(only) = schema.get("const") {
         return only.clone();
     }
@@ -128,7 +128,7 @@ fn fill(name: &str, schema: &Value, asked: &Asked) -> Value {
 }
 
 /// An option named in the question, or one that lets a flow continue.
-fn choose(options: &[Value], asked: &Asked) -> Value {
+fn choose(options: &[Value], asked: &PromptParts) -> Value {
     let question = asked.question.to_lowercase();
     let word = |option: &&Value| option.as_str().unwrap_or_default().split('_').next().unwrap_or_default().to_owned();
     let named = options.iter().find(|option| question.contains(&word(option)));
@@ -136,7 +136,7 @@ fn choose(options: &[Value], asked: &Asked) -> Value {
     named.or(usual).or(options.first()).cloned().unwrap_or_default()
 }
 
-fn list(name: &str, schema: &Value, asked: &Asked) -> Vec<Value> {
+fn list(name: &str, schema: &Value, asked: &PromptParts) -> Vec<Value> {
     let items = &schema["items"];
     let fields: Vec<&String> = items["properties"].as_object().into_iter().flat_map(|fields| fields.keys()).collect();
     let field = |part: &str| fields.iter().find(|field| field.contains(part)).map(|field| field.as_str());
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn what_it_says_follows_from_the_schema_and_the_errand() {
-        let asked = Asked { question: "Errand 7?".into(), told: "- calc.calculate(expression: string): …\nErrand 7?".into() };
+        let asked = PromptParts { question: "Errand 7?".into(), told: "- calc.calculate(expression: string): …\nErrand 7?".into() };
         let task = json!({ "type": "object", "required": ["description", "task_number", "tool_arguments", "tool_name"], "properties": {
             "description": { "type": "string" }, "task_number": { "type": "integer" }, "tool_arguments": { "type": "object" }, "tool_name": { "type": "string" } } });
         let plan = json!({ "type": "object", "required": ["tasks", "reasoning"], "properties": {

@@ -1,6 +1,6 @@
 //! The effects requested by a node of a random flow: of every kind, with random dependencies, and with valid and invalid holes.
 
-use graph::{Ask, Backoff, Hole, Message, Request, Usage};
+use graph::{Ask, Backoff, Message, Placeholder, Request, Usage};
 use serde_json::{Value, json};
 
 use super::dice::Dice;
@@ -69,9 +69,9 @@ fn request(plan: Plan, state: &State, dice: &mut Dice, before: &[usize]) -> Requ
     with_needs(request, dice, before, &holes, is_flat)
 }
 
-type Place = (&'static str, Option<std::ops::Range<usize>>);
+type FillTarget = (&'static str, Option<std::ops::Range<usize>>);
 
-const TOOL: [Place; 2] = [("/arguments/q", None), ("/arguments/text", Some(4..5))];
+const TOOL: [FillTarget; 2] = [("/arguments/q", None), ("/arguments/text", Some(4..5))];
 
 fn tool(name: &str, word: u64, mut arguments: Value, attempts: u32) -> Request {
     arguments["q"] = json!(word);
@@ -100,14 +100,14 @@ fn child(plan: Plan, state: &State, dice: &mut Dice, before: &[usize], children:
     with_needs(request, dice, before, &[("/input/note", None)], plan.flavour == Flavour::Thrifty)
 }
 
-fn with_needs(mut request: Request, dice: &mut Dice, before: &[usize], places: &[Place], is_flat: bool) -> Request {
+fn with_needs(mut request: Request, dice: &mut Dice, before: &[usize], places: &[FillTarget], is_flat: bool) -> Request {
     if is_flat || before.is_empty() {
         return request;
     }
     if dice.pct(40) {
         let (at, within) = dice.pick(places).clone();
         let at = if dice.pct(3) { "/no/such/place" } else { at };
-        request.holes.push(Hole { at: at.to_owned(), within, from: *dice.pick(before), part: (*dice.pick(&PARTS)).to_owned() });
+        request.holes.push(Placeholder { at: at.to_owned(), within, from: *dice.pick(before), part: (*dice.pick(&PARTS)).to_owned() });
     }
     if dice.pct(20) {
         request = request.after(*dice.pick(before));

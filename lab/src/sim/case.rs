@@ -6,7 +6,7 @@ use effects::EffectHandler;
 use engine::Order;
 use graph::{Budget, Graph, RunId, ThreadId};
 use scripted::faults::{FaultPlan, Faulty};
-use scripted::{Outside, ScriptedHandler};
+use scripted::{ExternalState, ScriptedHandler};
 use serde_json::{Value, json};
 
 use super::dice::Dice;
@@ -125,7 +125,7 @@ impl Case {
     }
 
     /// The effect handler of one process.
-    pub fn handler(&self, outside: &Elsewhere, gate: &Arc<Gate>, shuffle: u64) -> Arc<dyn EffectHandler> {
+    pub fn handler(&self, outside: &SurvivingState, gate: &Arc<Gate>, shuffle: u64) -> Arc<dyn EffectHandler> {
         let (gate, ledger) = (gate.clone(), outside.ledger.clone());
         match self.kind {
             Kind::Random(_) => Arc::new(SimHandler { seed: self.seed, shuffle, has_doubts: self.has_doubts(), gate, ledger }),
@@ -141,12 +141,12 @@ impl Case {
 
 /// External state that survives every process.
 #[derive(Default, Clone)]
-pub struct Elsewhere {
+pub struct SurvivingState {
     pub ledger: Arc<Ledger>,
-    pub scripted: Arc<Outside>,
+    pub scripted: Arc<ExternalState>,
 }
 
-impl Elsewhere {
+impl SurvivingState {
     /// How the person checks the external state.
     pub fn eyes(&self, kind: Kind) -> Box<LookOutside> {
         let (ledger, scripted) = (self.ledger.clone(), self.scripted.clone());

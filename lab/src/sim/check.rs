@@ -46,7 +46,7 @@ fn compare_run(uncut: &RunRecord, cut: &RunRecord, is_exact: bool) -> Result<(),
     if uncut.events == cut.events {
         return Ok(());
     }
-    let (known, found) = (Apart::of(&uncut.events), Apart::of(&cut.events));
+    let (known, found) = (SplitEvents::of(&uncut.events), SplitEvents::of(&cut.events));
     for at in 0..known.flow.len().max(found.flow.len()) {
         let (known, found) = (known.flow.get(at), found.flow.get(at));
         if known != found {
@@ -70,14 +70,14 @@ fn compare_run(uncut: &RunRecord, cut: &RunRecord, is_exact: bool) -> Result<(),
 }
 
 /// Events separated into the flow's and each task's.
-struct Apart<'a> {
+struct SplitEvents<'a> {
     flow: Vec<&'a Event>,
     tasks: BTreeMap<TaskId, Vec<&'a Event>>,
 }
 
-impl<'a> Apart<'a> {
+impl<'a> SplitEvents<'a> {
     fn of(events: &'a [NumberedEvent]) -> Self {
-        let mut apart = Apart { flow: Vec::new(), tasks: BTreeMap::new() };
+        let mut apart = SplitEvents { flow: Vec::new(), tasks: BTreeMap::new() };
         for numbered in events {
             match &numbered.event {
                 Event::Asked { task, .. }

@@ -11,8 +11,8 @@ use futures::future;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
-    RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
+    PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, ThreadRow, TokenRow,
 };
 use tokio::sync::{Notify, watch};
 
@@ -197,7 +197,7 @@ impl Store for GatedStore {
         self.read(self.inner.runs(filter)).await
     }
 
-    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         self.read(self.inner.journal(run, from_seq, limit)).await
     }
 
@@ -241,8 +241,8 @@ impl Store for GatedStore {
         self.read(self.inner.is_held(thread, now_ms)).await
     }
 
-    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
-        self.read(self.inner.unheard(now_ms)).await
+    async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        self.read(self.inner.undelivered_signals(now_ms)).await
     }
 
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>> {
@@ -322,11 +322,11 @@ impl Store for GatedStore {
         self.write("drop_record", key, self.inner.drop_record(user, kind, key)).await
     }
 
-    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<DeletionReport> {
         self.write("retain", "", self.inner.retain(retention, now_ms)).await
     }
 
-    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport> {
         self.write("delete", thread.as_str(), self.inner.delete_thread(thread, now_ms)).await
     }
 }

@@ -26,7 +26,7 @@ pub struct SimHandler {
 const DELAY_MS_MAX: u64 = 12;
 
 /// The outcome of an attempt.
-struct Fate {
+struct AttemptOutcome {
     end: End,
     usage: Usage,
     took_us: u64,
@@ -102,7 +102,7 @@ impl SimHandler {
         }
     }
 
-    fn fate(&self, job: &Job, repeatability: Repeatability) -> Fate {
+    fn fate(&self, job: &Job, repeatability: Repeatability) -> AttemptOutcome {
         let asked = hash(Digest::of(&job.effect).to_string().as_bytes());
         match repeatability {
             Repeatability::Repeatable => free(&mut Dice::new(&[self.seed, 6, asked, u64::from(job.attempt)])),
@@ -112,7 +112,7 @@ impl SimHandler {
     }
 }
 
-fn free(dice: &mut Dice) -> Fate {
+fn free(dice: &mut Dice) -> AttemptOutcome {
     let (usage, took_us) = cost(dice);
     let end = match dice.below(100) {
         0..12 => {
@@ -129,10 +129,10 @@ fn free(dice: &mut Dice) -> Fate {
         15..19 => End::Twice(value(dice)),
         _ => End::Reply(Ok(value(dice))),
     };
-    Fate { end, usage, took_us }
+    AttemptOutcome { end, usage, took_us }
 }
 
-fn planned(job: &Job, dice: &mut Dice) -> Fate {
+fn planned(job: &Job, dice: &mut Dice) -> AttemptOutcome {
     let (usage, took_us) = cost(dice);
     let plan = match &*job.effect {
         Effect::CallTool(call) => &call.arguments,
@@ -149,7 +149,7 @@ fn planned(job: &Job, dice: &mut Dice) -> Fate {
         count if u64::from(job.attempt) <= count.as_u64().unwrap_or(0) => End::Reply(Err(failure())),
         _ => End::Reply(Ok(small(dice))),
     };
-    Fate { end, usage, took_us }
+    AttemptOutcome { end, usage, took_us }
 }
 
 fn cost(dice: &mut Dice) -> (Usage, u64) {

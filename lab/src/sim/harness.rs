@@ -19,7 +19,7 @@ use graph::{NumberedEvent, RunId, ThreadId};
 use store::{RunFilter, RunRow, Status, Store, StoreError};
 use tokio::time::Instant;
 
-use super::case::{Case, Elsewhere};
+use super::case::{Case, SurvivingState};
 use super::dice::mix;
 use super::gate::{Gate, GatedStore};
 use super::home::Home;
@@ -60,7 +60,8 @@ const LEASE_MS_SHORT: i64 = 2_000;
 
 /// Runs a case, each life ended at its cut. The error is a problem independent of any comparison.
 pub fn run(case: &Case, home: &dyn Home, cuts: &[u64], options: Options) -> Result<Record, String> {
-    let mut lives = Lives { case, elsewhere: Elsewhere::default(), clock: Arc::new(AtomicI64::new(1_000_000)), seen: Arc::default(), options };
+    let mut lives =
+        ProcessLives { case, elsewhere: SurvivingState::default(), clock: Arc::new(AtomicI64::new(1_000_000)), seen: Arc::default(), options };
     for life in 0.. {
         if let Some(mut record) = lives.live(home, life, cuts.get(life).copied())? {
             record.deaths = life;
@@ -70,9 +71,9 @@ pub fn run(case: &Case, home: &dyn Home, cuts: &[u64], options: Options) -> Resu
     unreachable!("without a cut a life ends the run")
 }
 
-struct Lives<'a> {
+struct ProcessLives<'a> {
     case: &'a Case,
-    elsewhere: Elsewhere,
+    elsewhere: SurvivingState,
     clock: Arc<AtomicI64>,
     seen: Arc<SeenEvents>,
     options: Options,
@@ -81,7 +82,7 @@ struct Lives<'a> {
 /// Events received by watchers, across all lives.
 type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<NumberedEvent>>>>;
 
-impl Lives<'_> {
+impl ProcessLives<'_> {
     /// `None` when it was cut.
     fn live(&mut self, home: &dyn Home, life: usize, cut: Option<u64>) -> Result<Option<Record>, String> {
         if self.options.is_loud {

@@ -22,14 +22,14 @@ struct Books {
 }
 
 /// What a commit will record if it is written.
-pub struct Noted {
+pub struct PendingRecord {
     run: RunId,
     replied: Vec<(TaskId, u32)>,
     intended: Vec<(TaskId, u32)>,
 }
 
 impl Ledger {
-    pub fn read(&self, commit: &Commit) -> Noted {
+    pub fn read(&self, commit: &Commit) -> PendingRecord {
         let replied = commit.lines.iter().filter_map(|line| match Entry::decode(line) {
             Ok(Entry::Replied { task, attempt, .. }) => Some((task, attempt)),
             Ok(_) => None,
@@ -39,10 +39,10 @@ impl Ledger {
             }
         });
         let intended = commit.intents.iter().map(|intent| (intent.task, intent.attempt));
-        Noted { run: commit.run.clone(), replied: replied.collect(), intended: intended.collect() }
+        PendingRecord { run: commit.run.clone(), replied: replied.collect(), intended: intended.collect() }
     }
 
-    pub fn journalled(&self, noted: Noted) {
+    pub fn journalled(&self, noted: PendingRecord) {
         let mut books = self.books();
         for (task, attempt) in noted.replied {
             if let Some(before) = books.answered.insert((noted.run.clone(), task), attempt)

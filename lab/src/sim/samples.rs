@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use effects::{EffectHandler, LookUp, Progress, Repeatability};
 use graph::{Job, Reply};
 use scripted::faults::{Fault, FaultPlan, Faulty};
-use scripted::{Outside, ScriptedHandler};
+use scripted::{ExternalState, ScriptedHandler};
 
 use super::dice::{Dice, hash};
 use super::gate::Gate;
@@ -17,7 +17,7 @@ pub struct SampleHandler {
     pub inner: Faulty<ScriptedHandler>,
     pub plan: FaultPlan,
     pub shuffle: u64,
-    pub outside: Arc<Outside>,
+    pub outside: Arc<ExternalState>,
     pub gate: Arc<Gate>,
     pub ledger: Arc<Ledger>,
 }

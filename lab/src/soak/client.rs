@@ -271,10 +271,10 @@ impl Client {
         }
         let mut seen: Vec<String> =
             told.iter().filter(|told| told.event == "told").map(|told| format!("{} {}", told.data["run"], told.data["seq"])).collect();
-        let heard = seen.len();
+        let received = seen.len();
         seen.sort();
         seen.dedup();
-        self.is(KIND, seen.len() == heard, &json!({ "heard twice": run }))?;
+        self.is(KIND, seen.len() == received, &json!({ "heard twice": run }))?;
         self.ended(KIND, &told, "done")
     }
 
@@ -381,8 +381,8 @@ impl Client {
             if is_shut {
                 let _ = line.shutdown().await;
             }
-            let mut heard = [0; 512];
-            let _ = tokio::time::timeout(wait, line.read(&mut heard)).await;
+            let mut received = [0; 512];
+            let _ = tokio::time::timeout(wait, line.read(&mut received)).await;
             self.tally.right(KIND);
         }
         Some(())

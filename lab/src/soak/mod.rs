@@ -51,7 +51,7 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
     Client::new(&server.url, order.seed, 0, tally.clone(), stopped.clone()).every_act_once().await;
     let start = settled(&mut server, None).await?;
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let lasting = Duration::from_secs_f64(order.minutes * 60.0);
     let mut clients = JoinSet::new();
     for number in 1..=order.clients {
@@ -59,13 +59,13 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
     }
     let mut samples = Vec::new();
     let mut died = None;
-    while begun.elapsed() < lasting {
-        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(begun.elapsed()))).await;
+    while started.elapsed() < lasting {
+        tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(started.elapsed()))).await;
         if let Some(how) = server.ended() {
             died = Some(how);
             break;
         }
-        match server.sample(begun.elapsed()).await {
+        match server.sample(started.elapsed()).await {
             Ok(sample) => {
                 if order.is_telling {
                     eprintln!("{}", report::line(&sample, tally.requests()));
@@ -101,18 +101,18 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
 
 /// Waits until nothing is active any more; with `start`, until it is as it was then, if it ever is.
 async fn settled(server: &mut Server, start: Option<&Sample>) -> Result<Sample, String> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let mut before: Option<Sample> = None;
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
         if let Some(how) = server.ended() {
             return Err(format!("the server died: {how}"));
         }
-        let sample = server.sample(begun.elapsed()).await?;
+        let sample = server.sample(started.elapsed()).await?;
         let is_idle = sample.runs == 0 && sample.streams == 0;
         let is_steady = before.as_ref().is_some_and(|before| before.tasks == sample.tasks && before.files == sample.files);
         let is_as_before = start.is_none_or(|start| report::leaks(start, &sample).is_empty());
-        if (is_idle && is_steady && is_as_before) || begun.elapsed() > QUIET_MAX {
+        if (is_idle && is_steady && is_as_before) || started.elapsed() > QUIET_MAX {
             return Ok(sample);
         }
         before = Some(sample);

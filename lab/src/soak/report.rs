@@ -117,8 +117,8 @@ impl fmt::Display for Report {
             write!(f, "{name:>9}")?;
         }
         writeln!(f)?;
-        type Of = fn(&Sample) -> f64;
-        let rows: [(&str, usize, Of); 6] = [
+        type SampleField = fn(&Sample) -> f64;
+        let rows: [(&str, usize, SampleField); 6] = [
             ("memory, MiB", 1, |sample| sample.memory_kib as f64 / 1024.0),
             ("open files", 0, |sample| sample.files as f64),
             ("threads", 0, |sample| sample.threads as f64),

@@ -11,16 +11,16 @@ use graph::{Budget, ModelCall, Outcome};
 use mcp_hub::{ToolHandler, Tools};
 use serde_json::{Value, json};
 
-use crate::{FLOWS, Ground, input, output, run, run_with};
+use crate::{FLOWS, FlowFixture, input, output, run, run_with};
 
 /// The complete setup, with a model given by a function.
-async fn engine(ground: &Ground, article: &'static str, think: fn(&ModelCall) -> Value) -> Engine {
+async fn engine(ground: &FlowFixture, article: &'static str, think: fn(&ModelCall) -> Value) -> Engine {
     let web = web::serve(article).await;
     let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
     ground.engine(setup.handlers_with(ModelFn(think)).await)
 }
 
-fn mails(ground: &Ground) -> usize {
+fn mails(ground: &FlowFixture) -> usize {
     std::fs::read_dir(ground.folder.path().join("outbox")).unwrap().count()
 }
 
@@ -35,7 +35,7 @@ async fn words(engine: &Engine, order: Order) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_no_question_is_refused_in_words() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let engine = engine(&ground, web::ARTICLE, scripted_thought::to_call).await;
     let long = "x".repeat(200_000);
     for flow in FLOWS {
@@ -50,7 +50,7 @@ async fn what_is_no_question_is_refused_in_words() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x1_every_flow_answers_keeps_unicode_and_drops_control_characters() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let engine = engine(&ground, web::ARTICLE, scripted_thought::to_call).await;
     let cases = [
         ("Wie übersteht ein Lauf einen Absturz? 崩溃后会怎样? كيف؟ 🏃", "Wie übersteht ein Lauf einen Absturz? 崩溃后会怎样? كيف؟ 🏃"),
@@ -76,7 +76,7 @@ async fn a_plan_of_unknown_tools_calls_none_of_them_and_still_leads_to_an_answer
         }
         serde_json::from_str(&said).unwrap()
     }
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let engine = engine(&ground, web::ARTICLE, invents).await;
     for flow in FLOWS {
         let question = if flow == "reason" { "Think about errand 5." } else { "Errand 5: what is a relay?" };
@@ -116,7 +116,7 @@ fn gullible(call: &ModelCall) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_page_that_gives_orders_sends_no_mail_without_a_persons_yes() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let engine = engine(&ground, HOSTILE, gullible).await;
     let searching = json!({ "max_turn_iterations": 2, "enabled_tools": ["search.search", "mail.send"] });
     let cases = [
@@ -153,7 +153,7 @@ async fn a_page_that_gives_orders_sends_no_mail_without_a_persons_yes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_any_tool_there_is_an_answer_and_it_does_not_pretend() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let tools = ToolHandler::new(Tools::builder().build(), Vec::new());
     let engine = ground.engine(EffectHandlers {
         models: Some(std::sync::Arc::new(ModelFn(scripted_thought::to_call))),
@@ -172,7 +172,7 @@ async fn without_any_tool_there_is_an_answer_and_it_does_not_pretend() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_budget_too_small_for_any_call_is_named_or_lived_with() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let engine = engine(&ground, web::ARTICLE, scripted_thought::to_call).await;
     for flow in FLOWS {
         let order = |budget| Order { budget, ..Order::new(flow, input("Errand 5: what is a relay?", json!({}))) };

@@ -12,21 +12,21 @@ use graph::{Message, ModelCall, ThreadId};
 use serde_json::json;
 use store::{Retention, RunFilter, SqliteSettings, SqliteStore, Store};
 
-use crate::{Ground, input, output};
+use crate::{FlowFixture, input, output};
 
 /// All model calls.
 type ReceivedCalls = Arc<Mutex<Vec<ModelCall>>>;
 
-async fn engine(ground: &Ground) -> (Engine, ReceivedCalls) {
-    let heard = ReceivedCalls::default();
-    let kept = heard.clone();
+async fn engine(ground: &FlowFixture) -> (Engine, ReceivedCalls) {
+    let received = ReceivedCalls::default();
+    let kept = received.clone();
     let web = web::serve(web::ARTICLE).await;
     let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
     let profile = ModelFn(move |call: &ModelCall| {
         kept.lock().unwrap().push(call.clone());
         scripted_thought::to_call(call)
     });
-    (ground.engine(setup.handlers_with(profile).await), heard)
+    (ground.engine(setup.handlers_with(profile).await), received)
 }
 
 async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
@@ -46,15 +46,15 @@ async fn ask(engine: &Engine, thread: &str, flow: &str, question: &str) {
 }
 
 /// Whether any model call since contains this text.
-fn was_told(heard: &ReceivedCalls, words: &str) -> bool {
-    heard.lock().unwrap().drain(..).any(|call| call.messages.iter().any(|message| message.content.contains(words)))
+fn was_told(received: &ReceivedCalls, words: &str) -> bool {
+    received.lock().unwrap().drain(..).any(|call| call.messages.iter().any(|message| message.content.contains(words)))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
     const TURNS: usize = 60;
-    let ground = Ground::new();
-    let (engine, heard) = engine(&ground).await;
+    let ground = FlowFixture::new();
+    let (engine, received) = engine(&ground).await;
     for turn in 1..=TURNS {
         ask(&engine, "long", if turn % 2 == 0 { "direct" } else { "chat" }, &format!("Errand {turn}: and what then?")).await;
     }
@@ -67,25 +67,25 @@ async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
         assert!(pair[0].content.starts_with(&format!("Errand {}: ", turn + 1)), "{pair:?}");
     }
     // And a question about the conversation is answered from all of it.
-    heard.lock().unwrap().clear();
+    received.lock().unwrap().clear();
     ask(&engine, "long", "chat", "What did this conversation begin with?").await;
-    assert!(was_told(&heard, "Errand 1: and what then?"));
+    assert!(was_told(&received, "Errand 1: and what then?"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thread() {
-    let ground = Ground::new();
-    let (engine, heard) = engine(&ground).await;
+    let ground = FlowFixture::new();
+    let (engine, received) = engine(&ground).await;
     for (chat, flow, question) in [("ann/1", "reason", "Think about errand 1."), ("ann/2", "search", "Errand 2: what is a relay?")] {
         ask(&engine, chat, flow, question).await;
     }
-    heard.lock().unwrap().clear();
+    received.lock().unwrap().clear();
     // A follow-up sees its own chat and no other, also in another process.
-    let (later, heard) = self::engine(&ground).await;
+    let (later, received) = self::engine(&ground).await;
     for (chat, own, other) in [("ann/1", "errand 1", "Errand 2"), ("ann/2", "Errand 2", "errand 1")] {
         ask(&later, chat, "direct", "And why is that so?").await;
-        let calls = heard.lock().unwrap().clone();
-        assert!(was_told(&heard, own), "{chat}: {calls:?}");
+        let calls = received.lock().unwrap().clone();
+        assert!(was_told(&received, own), "{chat}: {calls:?}");
         assert!(!calls.iter().any(|call| call.messages.iter().any(|message| message.content.contains(other))), "{chat}: {calls:?}");
     }
     // The reasoning and the tool replies are stored too, run by run.

@@ -10,12 +10,12 @@ use baton_lab::setup::Setup;
 use engine::Order;
 use serde_json::{Value, json};
 
-use crate::{Ground, input, output};
+use crate::{FlowFixture, input, output};
 
 /// One flow over both APIs; `check` gets the answer, the requests to the model server, and the folder.
 async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[RecordedRequest], &Path)) {
     for dialect in [Dialect::OpenaiChat, Dialect::Ollama] {
-        let ground = Ground::new();
+        let ground = FlowFixture::new();
         let server = Server::start(dialect, Behaviour::Thinks(scripted_thought::to_request)).await;
         let docs = ground.folder.path().join("docs");
         std::fs::create_dir(&docs).unwrap();

@@ -23,13 +23,13 @@ use tempfile::TempDir;
 pub(crate) const FLOWS: [&str; 7] = ["search", "chat", "reason", "panel", "auto", "direct", "report"];
 
 /// A folder with a database and all other files.
-pub(crate) struct Ground {
+pub(crate) struct FlowFixture {
     pub(crate) folder: TempDir,
 }
 
-impl Ground {
-    pub(crate) fn new() -> Ground {
-        Ground { folder: tempfile::tempdir().unwrap() }
+impl FlowFixture {
+    pub(crate) fn new() -> FlowFixture {
+        FlowFixture { folder: tempfile::tempdir().unwrap() }
     }
 
     /// A new process from the store's point of view; the earlier ones are dead.

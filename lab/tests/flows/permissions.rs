@@ -12,18 +12,18 @@ use graph::ModelCall;
 use mcp_hub::{ServerConfig, ToolHandler, Tools};
 use serde_json::{Value, json};
 
-use crate::{Ground, input, run_with};
+use crate::{FlowFixture, input, run_with};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_mcp_server");
 
 struct Notes {
-    ground: Ground,
+    ground: FlowFixture,
     path: PathBuf,
 }
 
 impl Notes {
     fn new() -> Notes {
-        let ground = Ground::new();
+        let ground = FlowFixture::new();
         let path = ground.folder.path().join("notes.txt");
         Notes { ground, path }
     }

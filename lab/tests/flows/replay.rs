@@ -14,14 +14,14 @@ use graph::NumberedEvent;
 use scripted::faults::{FaultPlan, Faulty};
 use store::RunFilter;
 
-use crate::Ground;
+use crate::FlowFixture;
 
 const RUNS: u64 = 100;
 const SEED: u64 = 20_261_115;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn x3_a_hundred_recorded_runs_are_replayed_to_the_byte() {
-    let ground = Ground::new();
+    let ground = FlowFixture::new();
     let web = web::serve(web::ARTICLE).await;
     let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
     // Some calls fail and are retried; later attempts succeed, so that most runs get an answer.

@@ -95,10 +95,10 @@ async fn garbage_is_a_clear_error() {
 async fn a_hang_ends_with_the_deadline() {
     let tries = both_ways().flat_map(|(dialect, streaming)| [false, true].map(|after_a_word| (dialect, streaming, after_a_word)));
     let tries = tries.map(|(dialect, streaming, after_a_word)| async move {
-        let begun = std::time::Instant::now();
+        let started = std::time::Instant::now();
         let (outcome, seen) = try_one(dialect, Behaviour::Hangs { after_a_word }, &question(), streaming).await;
         assert!(outcome.is_none(), "{dialect:?} {streaming} {after_a_word}: {:?}", outcome.map(|o| o.reply));
-        assert!(begun.elapsed() < crate::DEADLINE * 2);
+        assert!(started.elapsed() < crate::DEADLINE * 2);
         assert_eq!(seen.len(), 1);
     });
     futures::future::join_all(tries).await;

@@ -67,8 +67,8 @@ pub(crate) struct Outcome {
 /// Calls like the engine: with a deadline that drops the call.
 pub(crate) async fn ask(models: &Models, call: &ModelCall, streaming: bool) -> Option<Outcome> {
     let told = Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let progress = if streaming { Progress::to(move |text| heard.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
+    let received = told.clone();
+    let progress = if streaming { Progress::to(move |text| received.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
     let reply = tokio::time::timeout(DEADLINE, models.answer(call, &key(), &progress)).await.ok()?;
     let told = told.lock().expect("lock").clone();
     Some(Outcome { reply, told })

@@ -138,9 +138,9 @@ async fn a_running_ollama_is_found_and_nothing_is_waited_for_long() {
     let (found, seen) = probe(Behaviour::Refuses(200, &[], models)).await;
     assert_eq!(found, Ok(vec!["qwen3:4b".to_owned(), "nomic-embed-text".to_owned()]));
     assert_eq!((seen[0].path.as_str(), seen[0].header("authorization")), ("/api/tags", ""));
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     assert!(probe(Behaviour::Hangs { after_a_word: false }).await.0.expect_err("late").contains("300 ms"));
-    assert!(begun.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(2));
     for behaviour in [Behaviour::Garbage(Nonsense::Html), Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Refuses(500, &[], String::new())] {
         assert!(probe(behaviour).await.0.expect_err("no Ollama").contains("is no Ollama"));
     }

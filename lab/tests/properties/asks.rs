@@ -1,6 +1,6 @@
 //! `Ask::check` against a simple topological check.
 
-use graph::{Ask, AskError, Hole, Limits, Request};
+use graph::{Ask, AskError, Limits, Placeholder, Request};
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -27,7 +27,7 @@ proptest! {
         let mut ask = Ask::nothing();
         for of in &needs {
             ask.add(of.iter().fold(Request::from(graph::tool("t", json!({}))), |request, &(of, by_hole)| {
-                if by_hole { request.hole(Hole::whole("/arguments", of, "")) } else { request.after(of) }
+                if by_hole { request.hole(Placeholder::whole("/arguments", of, "")) } else { request.after(of) }
             }));
         }
         let plain: Vec<Vec<usize>> = needs.iter().map(|of| of.iter().map(|&(of, _)| of).collect()).collect();

@@ -1,6 +1,6 @@
 //! Holes: filled exactly, or a failure of kind `Reference`. Nothing else, for any arguments, replies and pointers.
 
-use graph::{Ask, Effect, FailureKind, Hole, Reply, Request};
+use graph::{Ask, Effect, FailureKind, Placeholder, Reply, Request};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ fn any_pointer() -> impl Strategy<Value = String> {
     prop_oneof![Just(String::new()), "(/[a-c0]){1,3}", Just("/".to_owned()), Just("/~01~1".to_owned()), Just("no slash".to_owned()), "\\PC{0,5}",]
 }
 
-fn any_hole() -> impl Strategy<Value = Hole> {
+fn any_hole() -> impl Strategy<Value = Placeholder> {
     let at = prop_oneof![any_pointer().prop_map(|pointer| format!("/arguments{pointer}")), any_pointer(), Just("/tool".to_owned())];
     let within = prop::option::of((0_usize..10, 0_usize..10).prop_map(|(a, b)| a..b));
-    (at, within, any_pointer()).prop_map(|(at, within, part)| Hole { at, within, from: 0, part })
+    (at, within, any_pointer()).prop_map(|(at, within, part)| Placeholder { at, within, from: 0, part })
 }
 
 /// A reference implementation of filling: all whole values, then texts from the end.
-fn filled(arguments: &Value, reply: &Value, holes: &[Hole]) -> Option<(String, Value)> {
+fn filled(arguments: &Value, reply: &Value, holes: &[Placeholder]) -> Option<(String, Value)> {
     let mut body = json!({ "tool": "t", "arguments": arguments });
     let mut ordered = holes.to_vec();
     ordered.sort_by_key(|hole| std::cmp::Reverse(hole.within.as_ref().map_or(0, |range| range.start)));
@@ -56,13 +56,13 @@ proptest! {
         let (a, b) = (near(cuts.0), near(cuts.1));
         let range = a.min(b)..a.max(b);
         let expected = format!("{}{words}{}", &text[..range.start], &text[range.end..]);
-        let hole = Hole::within("/arguments/text", range, 0, "/words");
+        let hole = Placeholder::within("/arguments/text", range, 0, "/words");
         prop_assert_eq!(check(json!({ "text": text }), &json!({ "words": words }), vec![hole]), Some(json!({ "text": expected })));
     }
 }
 
 /// Requests an effect and another with holes into its reply; the second echoes its arguments.
-fn check(arguments: Value, reply: &Value, holes: Vec<Hole>) -> Option<Value> {
+fn check(arguments: Value, reply: &Value, holes: Vec<Placeholder>) -> Option<Value> {
     let mut ask = Ask::one(graph::tool("first", json!({})));
     let mut second = Request::from(graph::tool("t", arguments.clone()));
     second.holes = holes.clone();

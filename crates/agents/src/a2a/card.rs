@@ -16,7 +16,7 @@ const AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Where requests go, and in which form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Endpoint {
     pub(super) url: String,
     pub(super) is_rpc: bool,
     pub(super) tenant: String,
@@ -36,7 +36,7 @@ impl Cards {
     }
 
     /// An error is that nobody can be asked at the moment; an inner one that the card cannot be used.
-    pub(super) async fn place(&self, http: &Service) -> Result<Result<Place, String>, String> {
+    pub(super) async fn place(&self, http: &Service) -> Result<Result<Endpoint, String>, String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let card = match known {
             Some((at, card)) if at.elapsed() < AGE_MAX => card,
@@ -54,7 +54,7 @@ impl Cards {
     }
 }
 
-fn place(card: &AgentCard, base: &str) -> Result<Place, String> {
+fn place(card: &AgentCard, base: &str) -> Result<Endpoint, String> {
     let is_spoken = |version: &str| version == "1" || version.starts_with("1.");
     let usable = |binding: &str| card.supported_interfaces.iter().find(|one| one.protocol_binding == binding && is_spoken(&one.protocol_version));
     let one = usable(JSON_RPC).or_else(|| usable(HTTP_JSON));
@@ -68,7 +68,7 @@ fn place(card: &AgentCard, base: &str) -> Result<Place, String> {
     let mut url = own;
     url.set_path(theirs.path());
     url.set_query(None);
-    Ok(Place {
+    Ok(Endpoint {
         url: url.as_str().trim_end_matches('/').to_owned(),
         is_rpc: one.protocol_binding == JSON_RPC,
         tenant: one.tenant.clone(),

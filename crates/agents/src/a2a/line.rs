@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::a2a::error::{self, ErrorKind};
 use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
 
-use super::card::Place;
+use super::card::Endpoint;
 use crate::exchange::Exchange;
 
 /// Calls whose tasks are remembered.
@@ -31,7 +31,7 @@ pub(super) enum Op<'a> {
 
 /// Why an operation has no result.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum CallError {
     /// The agent says so.
     Refused {
         kind: Option<ErrorKind>,
@@ -40,17 +40,17 @@ pub(super) enum Trouble {
     Failed(Failure),
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for CallError {
     fn from(failure: Failure) -> Self {
-        Trouble::Failed(failure)
+        CallError::Failed(failure)
     }
 }
 
-impl Trouble {
+impl CallError {
     pub(super) fn failure(self, name: &str) -> Failure {
         match self {
-            Trouble::Failed(failure) => failure,
-            Trouble::Refused { kind, words } => {
+            CallError::Failed(failure) => failure,
+            CallError::Refused { kind, words } => {
                 let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
                 let failure = |kind| Failure::new(kind, format!("{name} refused: {words}"));
                 match kind {
@@ -65,25 +65,25 @@ impl Trouble {
 
 /// What a message came to: a task, or an answer without one.
 #[derive(Debug, Default)]
-pub(super) struct Heard {
+pub(super) struct SendResult {
     pub(super) task: Option<String>,
     pub(super) message: Option<Message>,
     /// Nothing more is to be expected until somebody answers, or at all.
     is_resting: bool,
 }
 
-impl Heard {
-    pub(super) fn of(task: &str) -> Heard {
-        Heard { task: Some(task.to_owned()), ..Heard::default() }
+impl SendResult {
+    pub(super) fn of(task: &str) -> SendResult {
+        SendResult { task: Some(task.to_owned()), ..SendResult::default() }
     }
 
-    pub(super) fn read(reply: &Value) -> Option<Heard> {
-        let mut heard = Heard::default();
-        heard.hear(serde_json::from_value(reply.clone()).ok()?, &Progress::nowhere());
+    pub(super) fn read(reply: &Value) -> Option<SendResult> {
+        let mut heard = SendResult::default();
+        heard.apply(serde_json::from_value(reply.clone()).ok()?, &Progress::nowhere());
         (heard.task.is_some() || heard.message.is_some()).then_some(heard)
     }
 
-    fn hear(&mut self, told: StreamResponse, progress: &Progress) {
+    fn apply(&mut self, told: StreamResponse, progress: &Progress) {
         let rests = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
         let id = match told {
             StreamResponse::Task(task) => {
@@ -113,9 +113,9 @@ impl Heard {
 }
 
 /// One agent, and where it is.
-pub(super) struct Line<'a> {
+pub(super) struct AgentClient<'a> {
     pub(super) exchange: Exchange<'a>,
-    pub(super) place: Place,
+    pub(super) place: Endpoint,
     /// The effect's key.
     pub(super) key: String,
     pub(super) tasks: &'a Tasks,
@@ -141,9 +141,9 @@ impl Tasks {
     }
 }
 
-impl Line<'_> {
+impl AgentClient<'_> {
     fn request(&self, op: Op<'_>) -> Result<RequestBuilder, Failure> {
-        let Place { url, is_rpc, tenant, .. } = &self.place;
+        let Endpoint { url, is_rpc, tenant, .. } = &self.place;
         let exchange = &self.exchange;
         if *is_rpc {
             let (method, mut params) = match op {
@@ -170,7 +170,7 @@ impl Line<'_> {
         })
     }
 
-    pub(super) async fn call(&self, op: Op<'_>) -> Result<Value, Trouble> {
+    pub(super) async fn call(&self, op: Op<'_>) -> Result<Value, CallError> {
         let response = match self.exchange.ask(self.request(op)?).await? {
             Ok(response) => response,
             Err(refusal) => {
@@ -178,7 +178,7 @@ impl Line<'_> {
                 return Err(match refused(&body) {
                     // Busy, unknown to it, or asked for a token: statuses say that, whatever the body has.
                     Some(trouble) if !matches!(refusal.status, 401 | 403 | 408 | 429 | 500..) => trouble,
-                    _ => Trouble::Failed(self.exchange.refused(&refusal)),
+                    _ => CallError::Failed(self.exchange.refused(&refusal)),
                 });
             }
         };
@@ -186,23 +186,23 @@ impl Line<'_> {
         self.result(reply)
     }
 
-    fn result(&self, mut reply: Value) -> Result<Value, Trouble> {
+    fn result(&self, mut reply: Value) -> Result<Value, CallError> {
         match (refused(&reply), self.place.is_rpc) {
             (Some(trouble), _) => Err(trouble),
             (None, false) => Ok(reply),
             (None, true) => match reply.get_mut("result") {
                 Some(result) => Ok(result.take()),
-                None => Err(self.strange("answered with neither a result nor an error")),
+                None => Err(self.invalid_reply("answered with neither a result nor an error")),
             },
         }
     }
 
-    pub(super) fn strange(&self, why: &str) -> Trouble {
-        Trouble::Failed(self.exchange.nonsense(why))
+    pub(super) fn invalid_reply(&self, why: &str) -> CallError {
+        CallError::Failed(self.exchange.invalid_reply(why))
     }
 
-    /// Hears a stream until it ends, however it does; what became of the task is asked afterwards. An error is a refusal before anything was told.
-    pub(super) async fn listen(&self, op: Op<'_>, progress: &Progress) -> Result<Heard, Trouble> {
+    /// Reads a stream until it ends in any way; the state of the task is read afterwards. An error is a refusal before the first event.
+    pub(super) async fn stream(&self, op: Op<'_>, progress: &Progress) -> Result<SendResult, CallError> {
         let request = self.request(op)?.header("accept", "text/event-stream");
         let response = match self.exchange.ask(request).await? {
             Ok(response) => response,
@@ -214,9 +214,9 @@ impl Line<'_> {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
         if !kind.starts_with("text/event-stream") {
             let reply = self.result(self.exchange.body(response).await?)?;
-            return Heard::read(&reply).ok_or_else(|| self.strange("streams nothing"));
+            return SendResult::read(&reply).ok_or_else(|| self.invalid_reply("streams nothing"));
         }
-        let mut heard = Heard::default();
+        let mut heard = SendResult::default();
         let mut events = self.exchange.events(response);
         while let Some(event) = events.next().await {
             let data = event.data.unwrap_or_default();
@@ -224,7 +224,7 @@ impl Line<'_> {
             match self.result(told) {
                 Ok(told) => {
                     if let Ok(told) = serde_json::from_value(told) {
-                        heard.hear(told, progress);
+                        heard.apply(told, progress);
                     }
                     if let Some(task) = &heard.task {
                         self.tasks.note(&self.key, task);
@@ -242,9 +242,9 @@ impl Line<'_> {
     }
 }
 
-fn refused(body: &Value) -> Option<Trouble> {
+fn refused(body: &Value) -> Option<CallError> {
     let (kind, words) = error::read(body.get("error")?.as_object()?);
-    Some(Trouble::Refused { kind, words })
+    Some(CallError::Refused { kind, words })
 }
 
 /// An id within an address.

@@ -1,4 +1,4 @@
-//! An agent that speaks A2A, called: a task in a context of its own, followed until it is over or asks something.
+//! Calls an A2A agent: a task in a context of its own, followed until it ends or asks something.
 //!
 //! ```text
 //!   key of the effect ─► context id, message id ─► ListTasks of the context ─ none ─► SendStreamingMessage ─┐
@@ -23,7 +23,7 @@ use effects::Progress;
 use graph::{Failure, FailureKind, Job, Reply};
 use http::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use wire::a2a::error::{TASK_NOT_CANCELABLE, TASK_NOT_FOUND};
 use wire::a2a::{Message, Part, Role, SendConfiguration, SendMessage, Task, TaskState, VERSION, VERSION_HEADER};
 use wire::langserve::Description;
@@ -31,7 +31,7 @@ use wire::langserve::Description;
 use crate::exchange::{self, Exchange, uuid_of};
 use crate::langserve::Service;
 use card::Cards;
-use line::{Heard, Line, Op, Tasks, Trouble};
+use line::{AgentClient, CallError, Op, SendResult, Tasks};
 
 /// Between two looks at a task that nobody tells about.
 const PAUSE: Duration = Duration::from_millis(300);
@@ -69,13 +69,7 @@ impl Agent {
     }
 
     pub(crate) async fn call(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Reply {
-        let within = Duration::from_millis(job.deadline_ms.max(1));
-        match tokio::time::timeout(within, self.run(name, input, job, progress)).await {
-            Ok(Ok(value)) => Reply::ok(value).about(json!({ "agent": name, "service": self.address() })),
-            Ok(Err(failure)) => Reply::failed(failure),
-            // The next attempt finds the same task.
-            Err(_) => Reply::failed(Failure::new(FailureKind::Network, format!("{name} did not answer in time")).retry()),
-        }
+        exchange::reply_in_time(name, &self.http, job, self.run(name, input, job, progress)).await
     }
 
     async fn run(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Result<Value, Failure> {
@@ -83,26 +77,26 @@ impl Agent {
         let answer = input.pointer("/context/answers/0").and_then(|answer| Answer::deserialize(answer).ok());
         let key = job.key.to_string();
         let heard = match &answer {
-            Some(answer) => answered(&line, &key, answer, progress).await?,
-            None => begun(&line, &key, input, progress).await?,
+            Some(answer) => send_answer(&line, &key, answer, progress).await?,
+            None => find_or_start_task(&line, &key, input, progress).await?,
         };
         let task = match heard {
             // It is of the kind that keeps no tasks.
-            Heard { message: Some(message), .. } => return Ok(reply::of_message(name, input, &message)),
-            Heard { task: Some(task), .. } => follow(&line, &task, progress).await?,
-            Heard { .. } => return Err(line.exchange.nonsense("took the message and named no task")),
+            SendResult { message: Some(message), .. } => return Ok(reply::of_message(name, input, &message)),
+            SendResult { task: Some(task), .. } => follow(&line, &task, progress).await?,
+            SendResult { .. } => return Err(line.exchange.invalid_reply("took the message and named no task")),
         };
         self.tasks.take(&line.key);
         reply::of_task(name, input, &task)
     }
 
-    async fn line<'a>(&'a self, name: &'a str, job: &Job) -> Result<Line<'a>, Failure> {
+    async fn line<'a>(&'a self, name: &'a str, job: &Job) -> Result<AgentClient<'a>, Failure> {
         let mut headers = exchange::headers(&self.http, job);
         headers.insert(HeaderName::from_static(VERSION_HEADER), HeaderValue::from_static(VERSION));
         let exchange = Exchange { service: &self.http, name, headers };
         let place = self.cards.place(&self.http).await.map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
         let place = place.map_err(|why| Failure::new(FailureKind::Refused, format!("{name}: {why}")))?;
-        Ok(Line { exchange, place, key: job.key.to_string(), tasks: &self.tasks })
+        Ok(AgentClient { exchange, place, key: job.key.to_string(), tasks: &self.tasks })
     }
 
     /// Stops the task of a call that nobody waits for any more.
@@ -120,22 +114,22 @@ impl Agent {
         };
         match line.call(Op::Cancel(&task)).await {
             // It was over before.
-            Err(Trouble::Refused { kind: Some(TASK_NOT_FOUND | TASK_NOT_CANCELABLE), .. }) => Ok(()),
+            Err(CallError::Refused { kind: Some(TASK_NOT_FOUND | TASK_NOT_CANCELABLE), .. }) => Ok(()),
             cancelled => cancelled.map(drop).map_err(|trouble| trouble.failure(name)),
         }
     }
 }
 
 /// Finds the task that an earlier attempt started, or starts it.
-async fn begun(line: &Line<'_>, key: &str, input: &Value, progress: &Progress) -> Result<Heard, Failure> {
+async fn find_or_start_task(line: &AgentClient<'_>, key: &str, input: &Value, progress: &Progress) -> Result<SendResult, Failure> {
     let context = uuid_of(key);
     match line.call(Op::List(&context)).await {
         Ok(listed) => {
             if let Some(task) = listed["tasks"].as_array().and_then(|tasks| own_task(tasks, &context)) {
-                return Ok(Heard::of(task));
+                return Ok(SendResult::of(task));
             }
         }
-        Err(Trouble::Failed(failure)) if failure.kind == FailureKind::Network => return Err(failure),
+        Err(CallError::Failed(failure)) if failure.kind == FailureKind::Network => return Err(failure),
         // Not every agent lists tasks.
         Err(_) => {}
     }
@@ -152,13 +146,13 @@ fn own_task<'t>(tasks: &'t [Value], context: &str) -> Option<&'t str> {
 }
 
 /// Gives an answer, unless it was given before.
-async fn answered(line: &Line<'_>, key: &str, answer: &Answer, progress: &Progress) -> Result<Heard, Failure> {
+async fn send_answer(line: &AgentClient<'_>, key: &str, answer: &Answer, progress: &Progress) -> Result<SendResult, Failure> {
     let task = get(line, &answer.task).await?;
     let asked = task.status.message.as_ref().map(|message| message.message_id.as_str()).unwrap_or_default();
     let id = message_id(key);
     let is_open = task.status.state.is_interrupted() && (answer.question.is_empty() || answer.question == asked);
     if !is_open || task.history.iter().any(|message| message.message_id == id) {
-        return Ok(Heard::of(&answer.task));
+        return Ok(SendResult::of(&answer.task));
     }
     let part = match &answer.value {
         Value::String(text) => Part::text(text.as_str(), "text/plain"),
@@ -174,39 +168,40 @@ fn message_id(key: &str) -> String {
     uuid_of(&key.chars().rev().collect::<String>())
 }
 
-async fn send(line: &Line<'_>, message: Message, progress: &Progress) -> Result<Heard, Failure> {
+async fn send(line: &AgentClient<'_>, message: Message, progress: &Progress) -> Result<SendResult, Failure> {
     let task = message.task_id.clone();
     let configuration = Some(SendConfiguration { return_immediately: true, ..SendConfiguration::default() });
     let request = SendMessage { tenant: line.place.tenant.clone(), message: Some(message), configuration, metadata: None };
     let heard = match line.place.has_streams {
-        true => line.listen(Op::Stream(&request), progress).await,
-        false => {
-            line.call(Op::Send(&request)).await.and_then(|reply| Heard::read(&reply).ok_or_else(|| line.strange("sent neither a task nor a message")))
-        }
+        true => line.stream(Op::Stream(&request), progress).await,
+        false => line
+            .call(Op::Send(&request))
+            .await
+            .and_then(|reply| SendResult::read(&reply).ok_or_else(|| line.invalid_reply("sent neither a task nor a message"))),
     };
     match heard {
         Ok(heard) if heard.task.is_some() || heard.message.is_some() => Ok(heard),
         // The line broke before a word came; the next attempt finds out whether there is a task.
         Ok(_) if task.is_empty() => Err(Failure::new(FailureKind::Network, format!("{} said nothing", line.exchange.name)).retry()),
-        Ok(_) => Ok(Heard::of(&task)),
+        Ok(_) => Ok(SendResult::of(&task)),
         Err(trouble) => Err(trouble.failure(line.exchange.name)),
     }
 }
 
-async fn get(line: &Line<'_>, task: &str) -> Result<Task, Failure> {
+async fn get(line: &AgentClient<'_>, task: &str) -> Result<Task, Failure> {
     let found = line.call(Op::Get(task)).await;
     let found = found.map_err(|trouble| match trouble {
         // One that keeps nothing was restarted: the next attempt starts anew.
-        Trouble::Refused { kind: Some(TASK_NOT_FOUND), .. } => {
+        CallError::Refused { kind: Some(TASK_NOT_FOUND), .. } => {
             Failure::new(FailureKind::Network, format!("{} no longer knows its task", line.exchange.name)).retry()
         }
         other => other.failure(line.exchange.name),
     })?;
-    serde_json::from_value(found).map_err(|why| line.exchange.nonsense(&format!("describes its task in a form of its own ({why})")))
+    serde_json::from_value(found).map_err(|why| line.exchange.invalid_reply(&format!("describes its task in a form of its own ({why})")))
 }
 
 /// Follows a task until it rests, through broken lines.
-async fn follow(line: &Line<'_>, task: &str, progress: &Progress) -> Result<Task, Failure> {
+async fn follow(line: &AgentClient<'_>, task: &str, progress: &Progress) -> Result<Task, Failure> {
     let mut lost_at: Option<Instant> = None;
     let mut has_streams = line.place.has_streams;
     loop {
@@ -228,11 +223,11 @@ async fn follow(line: &Line<'_>, task: &str, progress: &Progress) -> Result<Task
             return Ok(found);
         }
         if found.status.state == TaskState::Unspecified {
-            return Err(line.exchange.nonsense("does not say what state its task is in"));
+            return Err(line.exchange.invalid_reply("does not say what state its task is in"));
         }
         if has_streams {
             // One that refuses is not asked again; its task is looked at now and then.
-            has_streams = line.listen(Op::Subscribe(task), progress).await.is_ok();
+            has_streams = line.stream(Op::Subscribe(task), progress).await.is_ok();
         }
         tokio::time::sleep(PAUSE).await;
     }

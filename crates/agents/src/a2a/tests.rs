@@ -8,6 +8,8 @@ use graph::Effect;
 use scripted::mangled;
 use wire::a2a::card::{HTTP_JSON, JSON_RPC};
 
+use serde_json::json;
+
 use super::*;
 use crate::tests::{Peer, answer, peer};
 
@@ -219,7 +221,7 @@ fn p8_mangled_tasks_never_panic() {
     let (mut good, count) = (0, mangled::count());
     for bytes in mangled::mangled(told.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(count) {
         let Ok(reply) = serde_json::from_slice::<Value>(&bytes) else { continue };
-        let heard = Heard::read(&reply);
+        let heard = SendResult::read(&reply);
         if let Ok(task) = serde_json::from_value::<Task>(reply["task"].clone()) {
             good += usize::from(heard.is_some() && reply::of_task("sea", &input, &task).is_ok());
         }

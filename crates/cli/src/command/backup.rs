@@ -2,7 +2,7 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use audit::What;
+use audit::EventKind;
 use serde_json::json;
 
 use crate::archive::{self, Writer};
@@ -74,7 +74,7 @@ impl Backup {
         }
         let files = archive.count();
         let size = archive.finish(BACKUP.to_owned(), now_ms())?;
-        audited::record(globals, What::BackupMade, |event| event.detail(format!("{files} files")))?;
+        audited::record(globals, EventKind::BackupMade, |event| event.detail(format!("{files} files")))?;
         let mut out = anstream::stdout();
         match self.json {
             true => writeln!(out, "{}", json!({ "file": self.file, "files": files, "bytes": size }))?,
@@ -151,7 +151,7 @@ impl Restore {
         }
         let replaced = move_aside(&home, &existing)?;
         put_in_place(&home, unpacked.path())?;
-        audited::record(globals, What::BackupRestored, |event| {
+        audited::record(globals, EventKind::BackupRestored, |event| {
             event.detail(format!("made {} by Baton {}", audit::time_of(manifest.made_ms), manifest.baton))
         })?;
         let mut out = anstream::stdout();

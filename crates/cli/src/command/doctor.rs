@@ -8,7 +8,7 @@ use server::limits;
 use service::config::Config;
 use service::global_args::GlobalArgs;
 use service::hub::Servers;
-use service::model_options::{self, Look};
+use service::model_options::{self, OllamaLookup};
 use service::wiring;
 use store::{RunFilter, Status};
 use terminal::{BOLD, DIM, GREEN, RED, YELLOW, paint};
@@ -30,7 +30,7 @@ impl Doctor {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let config = Config::read(globals)?;
         let folder = config.embedded.folder()?;
-        let choice = wiring::block_on(model_options::choose(self.model.clone(), &config, config.embedded.pull, Look::Always));
+        let choice = wiring::block_on(model_options::choose(self.model.clone(), &config, config.embedded.pull, OllamaLookup::Always));
         let mut places = places(globals, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));

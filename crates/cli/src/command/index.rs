@@ -36,10 +36,10 @@ impl Index {
         let began = Instant::now();
         let model = caches::vector_model(!self.no_vectors && self.wait)?;
         let home = caches::index_folder(&self.folder)?;
-        let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| trouble(&error))?;
+        let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| service_error(&error))?;
         let folders = folders.with_reader(reader::for_index()?);
-        let mut line = Line::new(self.json);
-        let report = folders.refresh(&mut |step| line.step(step)).map_err(|error| trouble(&error))?;
+        let mut line = ProgressLine::new(self.json);
+        let report = folders.refresh(&mut |step| line.step(step)).map_err(|error| service_error(&error))?;
         line.clear();
         let searchable_seconds = began.elapsed().as_secs_f64();
         let mut progress = folders.progress();
@@ -82,7 +82,7 @@ impl Index {
     }
 }
 
-fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
+fn wait(folders: &Folders, line: &mut ProgressLine) -> Result<Progress> {
     loop {
         let progress = folders.wait(Duration::from_millis(500));
         match &progress.state {
@@ -94,16 +94,16 @@ fn wait(folders: &Folders, line: &mut Line) -> Result<Progress> {
                 line.clear();
                 return Err(ServiceError::Failed(format!("full text is searchable, but {why}")));
             }
-            State::Pulling => line.say("pulling the weights for vectors, about 42 MB"),
-            State::Loading => line.say("loading the weights"),
+            State::Pulling => line.show("pulling the weights for vectors, about 42 MB"),
+            State::Loading => line.show("loading the weights"),
             State::Filling => {
-                line.say(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()));
+                line.show(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()));
             }
         }
     }
 }
 
-fn trouble(error: &Error) -> ServiceError {
+fn service_error(error: &Error) -> ServiceError {
     match error {
         Error::Folder { .. } => ServiceError::Usage(error.to_string()),
         error => ServiceError::Failed(error.to_string()),
@@ -111,14 +111,14 @@ fn trouble(error: &Error) -> ServiceError {
 }
 
 /// One line that is overwritten on a terminal; nothing otherwise.
-struct Line {
+struct ProgressLine {
     is_shown: bool,
     last: Option<Instant>,
 }
 
-impl Line {
+impl ProgressLine {
     fn new(is_quiet: bool) -> Self {
-        Line { is_shown: !is_quiet && std::io::stderr().is_terminal(), last: None }
+        ProgressLine { is_shown: !is_quiet && std::io::stderr().is_terminal(), last: None }
     }
 
     fn step(&mut self, step: Step<'_>) {
@@ -126,13 +126,13 @@ impl Line {
             return;
         }
         match step {
-            Step::Looking { files } => self.say(&format!("{files} files")),
-            Step::Reading { file, done, total } => self.say(&format!("{done} of {total} {file}")),
-            Step::Writing => self.say("writing"),
+            Step::Looking { files } => self.show(&format!("{files} files")),
+            Step::Reading { file, done, total } => self.show(&format!("{done} of {total} {file}")),
+            Step::Writing => self.show("writing"),
         }
     }
 
-    fn say(&mut self, text: &str) {
+    fn show(&mut self, text: &str) {
         if self.is_shown {
             let text: String = text.chars().take(100).collect();
             // Progress output may fail without consequence.

@@ -64,15 +64,15 @@ impl Memory {
                     let count = globals.open().await?.forget(&user, note).await?;
                     match (note, count) {
                         (Some(note), 0) => Err(ServiceError::Usage(format!("there is no note {note}; `baton memory list` shows those there are"))),
-                        (_, 1) => said("forgot 1 note"),
-                        (_, count) => said(&format!("forgot {count} notes")),
+                        (_, 1) => print_line("forgot 1 note"),
+                        (_, count) => print_line(&format!("forgot {count} notes")),
                     }
                 }
                 Memory::Prefer { name, choice } => {
                     let (preference, value) = checked(&name, choice.as_deref())?;
                     // Setting a preference may be a user's first command.
                     globals.open_or_make().await?.prefer(&user, preference.name, value).await?;
-                    said(&match choice {
+                    print_line(&match choice {
                         Some(choice) => format!("{name} is {choice} from now on"),
                         None => format!("{name} is no longer set"),
                     })
@@ -128,7 +128,7 @@ async fn cells(store: &dyn Store, note: &NoteRow) -> Result<[String; 6]> {
     Ok([note.note.to_string(), note.flow.clone(), note.kind.clone(), age(note.created_ms, now_ms()), tail(&note.run).to_owned(), asked])
 }
 
-fn said(words: &str) -> Result<Exit> {
+fn print_line(words: &str) -> Result<Exit> {
     writeln!(anstream::stdout(), "{words}")?;
     Ok(Exit::Well)
 }

@@ -55,7 +55,7 @@ impl Registry {
         };
         let reserved = self.servers.reserved(globals, &Config::read(globals)?)?;
         let done = import::into_file(&list, path, &|name| reserved.iter().any(|one| one == name)).map_err(ServiceError::Failed)?;
-        audited::record(globals, audit::What::ServersImported, |event| event.detail(done.added.join(", ")))?;
+        audited::record(globals, audit::EventKind::ServersImported, |event| event.detail(done.added.join(", ")))?;
         let mut out = anstream::stdout();
         match self.listening.json {
             true => writeln!(out, "{}", serde_json::to_string(&done)?)?,

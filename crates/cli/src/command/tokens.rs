@@ -1,7 +1,7 @@
 use std::io::Write as _;
 
 use anstyle::Style;
-use audit::What;
+use audit::EventKind;
 use graph::UserId;
 use serde_json::json;
 use server::guard;
@@ -83,7 +83,7 @@ impl Tokens {
             match self {
                 Tokens::Add { user, days, scope, json } => {
                     let user = named(&user)?;
-                    let Made { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
+                    let CreatedToken { number, token } = make(globals, &*globals.open_or_make().await?, &user, days, scope).await?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": user, "token": token }))?,
                         false => writeln!(
@@ -97,11 +97,13 @@ impl Tokens {
                     let store = globals.open().await?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
-                    let Made { number, token } = make(globals, &*store, &row.user, days, scope).await?;
+                    let CreatedToken { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // An earlier expiry is kept.
                     store.expire_token(old, row.until_ms.map_or(until_ms, |until| until.min(until_ms))).await?;
-                    audited::record(globals, What::TokenRemoved, |event| event.detail(format!("{old}, replaced by {number}, in {hours} hours")))?;
+                    audited::record(globals, EventKind::TokenRemoved, |event| {
+                        event.detail(format!("{old}, replaced by {number}, in {hours} hours"))
+                    })?;
                     match json {
                         true => writeln!(out, "{}", json!({ "number": number, "user": row.user, "token": token, "replaces": old }))?,
                         false => writeln!(out, "{}\nfor {}; token {old} works for {hours} more hours", paint(BOLD, &token), row.user)?,
@@ -146,7 +148,7 @@ impl Tokens {
                 }
                 Tokens::Remove { token } => match globals.open().await?.drop_token(token).await? {
                     true => {
-                        audited::record(globals, What::TokenRemoved, |event| event.detail(token.to_string()))?;
+                        audited::record(globals, EventKind::TokenRemoved, |event| event.detail(token.to_string()))?;
                         writeln!(out, "token {token} works no longer")?;
                     }
                     false => return Err(absent(token)),
@@ -164,7 +166,7 @@ pub(crate) enum TokenScope {
     Read,
 }
 
-struct Made {
+struct CreatedToken {
     number: u64,
     token: String,
 }
@@ -172,7 +174,7 @@ struct Made {
 const HOUR_MS: i64 = 3_600_000;
 
 /// Creates a token; only its digest is stored.
-async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<Made> {
+async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<CreatedToken> {
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,
@@ -181,8 +183,8 @@ async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Opti
     let until_ms = days.map(|days| now_ms() + i64::from(days) * 24 * HOUR_MS);
     let number =
         store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
-    audited::record(globals, What::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
-    Ok(Made { number, token })
+    audited::record(globals, EventKind::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
+    Ok(CreatedToken { number, token })
 }
 
 fn absent(token: u64) -> ServiceError {

@@ -4,7 +4,7 @@ mod permissions;
 use std::io::Write as _;
 use std::time::Duration;
 
-use audit::What;
+use audit::EventKind;
 use effects::Progress;
 use graph::{Failure, FailureKind};
 use mcp_hub::{CallOptions, REGISTRY, ServerStatus, ToolInfo, Tools as Hub, import};
@@ -112,7 +112,7 @@ impl Tools {
             }
             let registry = self.servers().registry(&config).await?;
             let hub = self.servers().hub(globals, &config, None, registry.as_ref())?;
-            hub.meet_registry().await;
+            hub.list_registry_tools().await;
             self.record(globals)?;
             let done = self.work(&hub).await;
             // A command line from an imported list is shown when its server is enabled.
@@ -132,14 +132,14 @@ impl Tools {
         match self {
             Tools::Call { name, arguments, .. } => {
                 let arguments = Value::from(arguments.as_str());
-                audited::record(globals, What::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
+                audited::record(globals, EventKind::ToolCall, |event| event.tool(name.as_str()).arguments(&arguments).detail("by `baton tools call`"))
             }
-            Tools::Enable { name, .. } => audited::record(globals, What::ToolEnabled, |event| event.tool(name.as_str())),
-            Tools::Disable { name, .. } => audited::record(globals, What::ToolDisabled, |event| event.tool(name.as_str())),
+            Tools::Enable { name, .. } => audited::record(globals, EventKind::ToolEnabled, |event| event.tool(name.as_str())),
+            Tools::Disable { name, .. } => audited::record(globals, EventKind::ToolDisabled, |event| event.tool(name.as_str())),
             Tools::Login(login) => {
-                audited::record(globals, What::ServerSignIn, |event| event.tool(login.server.as_str()).detail("begun by `baton tools login`"))
+                audited::record(globals, EventKind::ServerSignIn, |event| event.tool(login.server.as_str()).detail("begun by `baton tools login`"))
             }
-            Tools::Logout { server, .. } => audited::record(globals, What::ServerSignOut, |event| event.tool(server.as_str())),
+            Tools::Logout { server, .. } => audited::record(globals, EventKind::ServerSignOut, |event| event.tool(server.as_str())),
             Tools::List { .. } | Tools::Show { .. } | Tools::Search { .. } | Tools::Permissions(_) => Ok(()),
         }
     }
@@ -161,16 +161,16 @@ impl Tools {
                 for tool in hub.list().await {
                     line(&mut out, &tool, None, *json)?;
                 }
-                complain(hub);
+                warn_if_incomplete(hub);
             }
             Tools::Search { query, size, json, .. } => {
                 for (tool, score) in hub.search(query, *size).await {
                     line(&mut out, &tool, Some(score), *json)?;
                 }
-                complain(hub);
+                warn_if_incomplete(hub);
             }
             Tools::Show { name, json, .. } => {
-                let tool = hub.describe(name).await.map_err(trouble)?;
+                let tool = hub.describe(name).await.map_err(service_error)?;
                 match json {
                     true => writeln!(out, "{}", serde_json::to_string(&server::registry::tool(&tool))?)?,
                     false => {
@@ -185,7 +185,7 @@ impl Tools {
                 // Progress is shown to a waiting user.
                 let progress = Progress::to(|text| eprint!("{text}"));
                 let options = CallOptions { deadline: Duration::from_secs(*deadline), progress, ..CallOptions::default() };
-                let found = hub.call(name, &arguments, &options).await.map_err(trouble)?;
+                let found = hub.call(name, &arguments, &options).await.map_err(service_error)?;
                 match json {
                     true => writeln!(out, "{}", serde_json::to_string(&found)?)?,
                     false => writeln!(out, "{}", found.text)?,
@@ -194,12 +194,12 @@ impl Tools {
             // Needs no hub and was handled before.
             Tools::Permissions(_) => {}
             Tools::Login(login) => login.work(hub).await?,
-            Tools::Logout { server, .. } => match hub.logout(server).await.map_err(trouble)? {
+            Tools::Logout { server, .. } => match hub.logout(server).await.map_err(service_error)? {
                 true => remark(&format!("the tokens of {server} are removed; to end the grant too, revoke it at its authorization server")),
                 false => remark(&format!("there were no tokens of {server}")),
             },
-            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(trouble)?,
-            Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(trouble)?,
+            Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(service_error)?,
+            Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(service_error)?,
         }
         Ok(Exit::Well)
     }
@@ -220,7 +220,7 @@ fn line(out: &mut impl std::io::Write, tool: &ToolInfo, score: Option<f32>, json
 }
 
 /// Warns if the list is incomplete.
-fn complain(hub: &Hub) {
+fn warn_if_incomplete(hub: &Hub) {
     for health in hub.health() {
         // The hub has already reported the registry.
         if let (true, ServerStatus::Down { why, .. }) = (health.enabled && health.server != REGISTRY, &health.status) {
@@ -230,7 +230,7 @@ fn complain(hub: &Hub) {
     }
 }
 
-fn trouble(failure: Failure) -> ServiceError {
+fn service_error(failure: Failure) -> ServiceError {
     match failure.kind {
         FailureKind::Refused | FailureKind::Invalid => ServiceError::Usage(failure.message),
         _ => ServiceError::Failed(failure.message),

@@ -65,7 +65,7 @@ impl Up {
         let parts = self.parts(globals, &config)?;
         free(&parts)?;
         let log = Log::open(&hub::folder(globals)?)?;
-        wiring::block_on_all_cores(keep_up(parts, log))
+        wiring::block_on_all_cores(supervise(parts, log))
     }
 
     /// What is started.
@@ -157,32 +157,32 @@ fn free(parts: &[Part]) -> Result<()> {
     Ok(())
 }
 
-async fn keep_up(parts: Vec<Part>, log: Log) -> Result<Exit> {
+async fn supervise(parts: Vec<Part>, log: Log) -> Result<Exit> {
     let program = std::env::current_exe()?;
-    log.say("up", &format!("one log for all: {}", log.path.display()));
+    log.print_line("up", &format!("one log for all: {}", log.path.display()));
     for (name, address) in parts.last().iter().flat_map(|page| &page.environment) {
-        log.say("up", &format!("{name}={address}"));
+        log.print_line("up", &format!("{name}={address}"));
     }
     if let Some(page) = parts.last() {
-        log.say("up", &format!("the {} is at http://127.0.0.1:{}", page.name, page.port));
+        log.print_line("up", &format!("the {} is at http://127.0.0.1:{}", page.name, page.port));
     }
     let (stop, stopping) = watch::channel(false);
     let keepers: Vec<_> = parts.into_iter().map(|part| tokio::spawn(keep(program.clone(), part, log.clone(), stopping.clone()))).collect();
-    let mut all = Keepers(keepers);
+    let mut all = MemberTasks(keepers);
     let exit = tokio::select! {
         exit = super::registry::stopped() => Ok(exit),
         // A part that cannot be started at all stops the others too.
         end = all.first() => end,
     };
-    log.say("up", "stopping");
+    log.print_line("up", "stopping");
     // No receiver means that all processes have exited.
     let _ = stop.send(true);
-    all.rest().await;
-    log.say("up", "all stopped");
+    all.join_all().await;
+    log.print_line("up", "all stopped");
     exit
 }
 
-/// Restarts a part until it is told to stop. The error tells why it cannot be started.
+/// Restarts a part until it is stopped. The error says why it cannot be started.
 async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Receiver<bool>) -> Result<Exit> {
     let mut pause = PAUSE_MIN;
     loop {
@@ -212,7 +212,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
         if begun.elapsed() > LIFE_LONG {
             pause = PAUSE_MIN;
         }
-        log.say("up", &format!("the {} died ({ended}) and is started again in {:.1} s", part.name, pause.as_secs_f32()));
+        log.print_line("up", &format!("the {} died ({ended}) and is started again in {:.1} s", part.name, pause.as_secs_f32()));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = stopping.changed() => return Ok(Exit::Well),
@@ -229,17 +229,17 @@ async fn end(name: &str, child: &mut Child, log: &Log) {
             return;
         }
     }
-    log.say("up", &format!("the {name} did not stop in {} s and is ended", GRACE.as_secs()));
+    log.print_line("up", &format!("the {name} did not stop in {} s and is ended", GRACE.as_secs()));
     if let Err(error) = child.kill().await {
-        log.say("up", &format!("the {name} cannot be ended: {error}"));
+        log.print_line("up", &format!("the {name} cannot be ended: {error}"));
     }
 }
 
-type Keeper = tokio::task::JoinHandle<Result<Exit>>;
+type MemberTask = tokio::task::JoinHandle<Result<Exit>>;
 
-struct Keepers(Vec<Keeper>);
+struct MemberTasks(Vec<MemberTask>);
 
-impl Keepers {
+impl MemberTasks {
     /// The first that ends; normally none does, unless it cannot be started.
     async fn first(&mut self) -> Result<Exit> {
         let (ended, index) = std::future::poll_fn(|context| {
@@ -255,7 +255,7 @@ impl Keepers {
         ended.unwrap_or_else(|error| Err(ServiceError::Failed(format!("a part of the team could not be looked after: {error}"))))
     }
 
-    async fn rest(self) {
+    async fn join_all(self) {
         for keeper in self.0 {
             // Each has logged its own errors.
             let _ = keeper.await;
@@ -277,7 +277,7 @@ impl Log {
         Ok(Log { path, file: Arc::new(Mutex::new(file)) })
     }
 
-    fn say(&self, who: &str, line: &str) {
+    fn print_line(&self, who: &str, line: &str) {
         let line = evidence::visible(line);
         let style = if who == "up" { BOLD } else { DIM };
         // A log that cannot be written must not stop the team.
@@ -292,7 +292,7 @@ impl Log {
         tokio::spawn(async move {
             let mut lines = BufReader::new(from).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                log.say(&who, &line);
+                log.print_line(&who, &line);
             }
         });
     }

@@ -45,12 +45,12 @@ impl Live {
         }
     }
 
-    pub(crate) fn see(&mut self, heard: &TreeItem) {
-        match &heard.seen {
-            FeedItem::Event(numbered, _) => self.tree.see(&heard.run, &numbered.event),
-            FeedItem::Delta { task, text, .. } => self.tree.hear(&heard.run, *task, text),
+    pub(crate) fn see(&mut self, received: &TreeItem) {
+        match &received.seen {
+            FeedItem::Event(numbered, _) => self.tree.see(&received.run, &numbered.event),
+            FeedItem::Delta { task, text, .. } => self.tree.add_text(&received.run, *task, text),
         }
-        if heard.is_known {
+        if received.is_known {
             self.printed = self.last();
         }
         self.draw();
@@ -61,7 +61,7 @@ impl Live {
         if self.is_held || self.is_complete {
             return;
         }
-        let begun = self.tree.begun().elapsed();
+        let begun = self.tree.started_at().elapsed();
         let spinner = SPINNER[(begun.as_millis() / SPINNER_MS) as usize % SPINNER.len()];
         let lines = self.tree.lines(Open::Live(spinner));
         let last = lines.iter().take_while(|line| line.is_final).count().max(self.printed);
@@ -118,8 +118,8 @@ impl Live {
     }
 
     /// Whether no further events will come.
-    pub(crate) fn is_told(&self) -> bool {
-        self.tree.is_told()
+    pub(crate) fn is_finished(&self) -> bool {
+        self.tree.is_finished()
     }
 
     fn last(&self) -> usize {
@@ -155,7 +155,7 @@ mod tests {
         let mut live = Live::new("parent".into());
         let child = child_run(Key::of(&"t".into(), &"parent".into(), TaskId { step: 0, index: 0 }));
         let mut seq = 0;
-        let mut tell = |live: &mut Live, run: &RunId, event: Event| {
+        let mut publish = |live: &mut Live, run: &RunId, event: Event| {
             seq += 1;
             let numbered = Arc::new(NumberedEvent { seq, event });
             live.see(&TreeItem {
@@ -177,15 +177,15 @@ mod tests {
             after_ms: 0,
         };
         let cancelled = || Event::Ended { outcome: Arc::new(Outcome::Cancelled { reason: "Ctrl-C".into() }) };
-        tell(&mut live, &parent, started(&parent, "auto"));
-        tell(&mut live, &parent, Event::Entered { step: 0, node: "run".into() });
-        tell(&mut live, &parent, asked("direct", graph::agent("direct", serde_json::json!({}))));
-        tell(&mut live, &child, started(&child, "direct"));
-        tell(&mut live, &child, Event::Entered { step: 0, node: "answer".into() });
-        tell(&mut live, &child, asked("answering", Effect::CallModel(ModelCall::default())));
-        tell(&mut live, &parent, cancelled());
+        publish(&mut live, &parent, started(&parent, "auto"));
+        publish(&mut live, &parent, Event::Entered { step: 0, node: "run".into() });
+        publish(&mut live, &parent, asked("direct", graph::agent("direct", serde_json::json!({}))));
+        publish(&mut live, &child, started(&child, "direct"));
+        publish(&mut live, &child, Event::Entered { step: 0, node: "answer".into() });
+        publish(&mut live, &child, asked("answering", Effect::CallModel(ModelCall::default())));
+        publish(&mut live, &parent, cancelled());
         let printed = live.printed;
-        tell(&mut live, &child, cancelled());
+        publish(&mut live, &child, cancelled());
         live.release();
         assert_eq!((live.printed, live.drawn), (printed, 0));
     }

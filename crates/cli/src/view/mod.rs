@@ -30,12 +30,12 @@ impl View {
         }
     }
 
-    pub(crate) fn see(&mut self, heard: &TreeItem) -> Result<()> {
+    pub(crate) fn see(&mut self, received: &TreeItem) -> Result<()> {
         match self {
-            View::People(live) => live.see(heard),
+            View::People(live) => live.see(received),
             View::Json => {
                 let mut out = std::io::stdout().lock();
-                match &heard.seen {
+                match &received.seen {
                     FeedItem::Event(numbered, _) => serde_json::to_writer(&mut out, &**numbered)?,
                     FeedItem::Delta { task, attempt, text } => {
                         serde_json::to_writer(&mut out, &json!({ "event": "delta", "task": task, "attempt": attempt, "text": &**text }))?;

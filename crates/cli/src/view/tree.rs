@@ -1,4 +1,4 @@
-//! A run as a tree of lines: its steps, in them what was asked and what became of it, and under a child the child's own steps.
+//! A run as a tree of lines: its steps, in them the effects and their results, and under a child the child's own steps.
 //!
 //! ```text
 //! run 1f3a9c2e auto
@@ -100,7 +100,7 @@ impl Tree {
         }
     }
 
-    pub(crate) fn hear(&mut self, run: &RunId, task: TaskId, text: &str) {
+    pub(crate) fn add_text(&mut self, run: &RunId, task: TaskId, text: &str) {
         if let Some(task) = self.find(run).and_then(|tree| tree.task(task)) {
             task.saying.push_str(text);
             let over = task.saying.chars().count().saturating_sub(SAYING_CHARS_MAX);
@@ -151,11 +151,11 @@ impl Tree {
     }
 
     /// Whether every run that has started has ended.
-    pub(crate) fn is_told(&self) -> bool {
-        self.end.is_some() && self.tasks().filter_map(|task| task.child.as_ref()).all(Tree::is_told)
+    pub(crate) fn is_finished(&self) -> bool {
+        self.end.is_some() && self.tasks().filter_map(|task| task.child.as_ref()).all(Tree::is_finished)
     }
 
-    pub(crate) fn begun(&self) -> Instant {
+    pub(crate) fn started_at(&self) -> Instant {
         self.begun
     }
 
@@ -222,8 +222,8 @@ impl Tree {
                     None => self.add(Item::Line(line(&task.to_string()))),
                 }
             }
-            Event::Doubted { task, .. } => self.wondered(*task, "unknown whether this happened"),
-            Event::Held { task, why, .. } => self.wondered(*task, why),
+            Event::Doubted { task, .. } => self.doubted(*task, "unknown whether this happened"),
+            Event::Held { task, why, .. } => self.doubted(*task, why),
             Event::Noted { name, value, .. } => notes::lines(name, value).into_iter().for_each(|line| self.add(Item::Line(line))),
             Event::Edited { patch, .. } => {
                 self.add(Item::Line(under(&paint(YELLOW, "±"), &format!("edited: {}", one_line(&patch.to_string(), NOTE_CHARS_MAX)))));
@@ -250,7 +250,7 @@ impl Tree {
         }
     }
 
-    fn wondered(&mut self, id: TaskId, words: &str) {
+    fn doubted(&mut self, id: TaskId, words: &str) {
         let words = paint(YELLOW, one_line(words, NOTE_CHARS_MAX));
         if let Some(task) = self.task(id) {
             task.before.push(under(&paint(YELLOW, "?"), &format!("{}  {words}", task.label)));
@@ -304,7 +304,7 @@ impl Task {
             lines.extend(child.steps(open, is_over || child.is_over()).map(|line| Line { text: format!("{:INDENT$}{}", "", line.text), ..line }));
         }
         match &self.end {
-            Some(end) => lines.push(Line { text: end.clone(), is_final: child.is_none_or(Tree::is_told) }),
+            Some(end) => lines.push(Line { text: end.clone(), is_final: child.is_none_or(Tree::is_finished) }),
             // A question is drawn where it is asked.
             None if self.effect.is_for_a_person() || is_over => {}
             None => lines.push(Line { text: self.drawn(open), is_final: false }),
@@ -436,9 +436,9 @@ mod tests {
         let done = || Event::Ended { outcome: Arc::new(Outcome::Done { output: Value::Null }) };
         tree.see(&child, &done());
         assert_eq!(shown(&tree)[5], "    ✓ agent search  9 µs");
-        assert!(!tree.is_told());
+        assert!(!tree.is_finished());
         tree.see(&"r".into(), &done());
-        assert!(tree.is_told() && shown(&tree).last().unwrap() == "  ✓ done");
+        assert!(tree.is_finished() && shown(&tree).last().unwrap() == "  ✓ done");
         let (before, spent) = (shown(&tree), tree.spent());
         assert_eq!(tree.forget(2), 1, "a step goes whole, and the last one stays");
         assert_eq!((shown(&tree), tree.spent()), (before[1..].to_vec(), spent));

@@ -93,10 +93,10 @@ fn an_interrupt_cancels_the_run_and_keeps_the_session() {
     let mut child = talk(&home, &["--thread", "mine"]).stdin(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(b"Think slowly\n").unwrap();
-    let begun = Instant::now();
+    let started = Instant::now();
     let is_running = || home.baton(&["runs", "list", "--json"]).lines().first().is_some_and(|run| run["status"] == "running");
     while !home.db().exists() || !is_running() {
-        assert!(begun.elapsed() < Duration::from_secs(30), "it never began");
+        assert!(started.elapsed() < Duration::from_secs(30), "it never began");
         std::thread::sleep(Duration::from_millis(20));
     }
     interrupt(&child);

@@ -51,7 +51,7 @@ impl Home {
         };
         let before = ids();
         let running = Running(Some(self.command(args).spawn().unwrap()));
-        let begun = Instant::now();
+        let started = Instant::now();
         loop {
             std::thread::sleep(Duration::from_millis(20));
             let is_there = |run: &Value| {
@@ -61,7 +61,7 @@ impl Home {
             if ids().iter().any(|run| !before.contains(run) && is_there(run)) {
                 return running;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "it never came to {node}");
+            assert!(started.elapsed() < Duration::from_secs(30), "it never came to {node}");
         }
     }
 
@@ -80,11 +80,11 @@ fn x3_a_killed_run_goes_on_where_it_was() {
     let run = home.newest();
     assert_eq!(home.runs()[0]["status"], "running");
 
-    let begun = Instant::now();
+    let started = Instant::now();
     let said = home.well(&["runs", "resume", &run]);
     assert_eq!(said.out, ANSWER);
     assert!(!said.err.contains("planning"), "what was answered is not asked again: {}", said.err);
-    assert!(begun.elapsed() < Duration::from_secs(10), "the dead process's lease is not waited for");
+    assert!(started.elapsed() < Duration::from_secs(10), "the dead process's lease is not waited for");
     let mut replies = home.replies(&run);
     let count = replies.len();
     replies.dedup();

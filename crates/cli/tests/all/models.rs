@@ -1,7 +1,7 @@
 //! Which model is used: how it is chosen, shown and recorded, and what happens without one.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -109,6 +109,21 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
 }
 
+/// The body of an HTTP request.
+pub(crate) fn read_body(stream: &TcpStream) -> Vec<u8> {
+    let mut reader = BufReader::new(stream);
+    let (mut line, mut length) = (String::new(), 0);
+    while reader.read_line(&mut line).unwrap() > 2 {
+        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        line.clear();
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).unwrap();
+    body
+}
+
 /// A server with OpenAI's API, streaming or not, for the duration of the test.
 pub(crate) fn openai(words: &'static [&'static str]) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -116,16 +131,7 @@ pub(crate) fn openai(words: &'static [&'static str]) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut line, mut length) = (String::new(), 0);
-            while reader.read_line(&mut line).unwrap() > 2 {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                line.clear();
-            }
-            let mut asked = vec![0; length];
-            reader.read_exact(&mut asked).unwrap();
+            let asked = read_body(&stream);
             if serde_json::from_slice::<Value>(&asked).unwrap()["stream"] != true {
                 let message = json!({ "role": "assistant", "content": words.concat() });
                 let choice = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);

@@ -1,13 +1,13 @@
 //! Tools that may change something: asked about, answered, allowed permanently, revoked, and allowed in advance.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::Write as _;
 use std::net::TcpListener;
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::chat::at_terminal;
-use crate::models::bare;
+use crate::models::{bare, read_body};
 use crate::serve_hostile::token;
 use crate::{CommandOutput, Home};
 
@@ -235,17 +235,7 @@ fn planner(plan: &Value) -> String {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut reader = BufReader::new(stream.try_clone().unwrap());
-            let (mut line, mut length) = (String::new(), 0);
-            while reader.read_line(&mut line).unwrap() > 2 {
-                if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-                    length = value.trim().parse().unwrap();
-                }
-                line.clear();
-            }
-            let mut asked = vec![0; length];
-            reader.read_exact(&mut asked).unwrap();
-            let asked = String::from_utf8(asked).unwrap();
+            let asked = String::from_utf8(read_body(&stream)).unwrap();
             let synthesis = |text: &str| json!({ "reasoning": "", "response_content": text }).to_string();
             let said = match (asked.contains("response_content"), asked.contains("said no")) {
                 (false, _) => plan.clone(),

@@ -17,9 +17,9 @@ use crate::serve::PATIENCE;
 
 /// A model that takes its time, and counts the answers that it handed over for each idempotency key.
 #[derive(Clone, Default)]
-struct Counted(Arc<Mutex<BTreeMap<String, u32>>>);
+struct CountingModel(Arc<Mutex<BTreeMap<String, u32>>>);
 
-impl Counted {
+impl CountingModel {
     async fn serve(&self) -> String {
         let answered = self.0.clone();
         let answer = move |headers: HeaderMap, Json(asked): Json<Value>| {
@@ -60,7 +60,7 @@ fn said(is_streamed: bool) -> ([(&'static str, &'static str); 1], String) {
 #[ignore = "needs Restate: lab/peers/restate"]
 async fn an_answered_model_call_is_not_paid_for_again_when_the_restate_server_is_killed() {
     let mut cluster = Cluster::new().await;
-    let counted = Counted::default();
+    let counted = CountingModel::default();
     let config = cluster.shared.home.db().with_file_name("model.toml");
     let text = format!("model = \"compat/here/small\"\n[endpoints.here]\nurl = \"{}/v1\"\nkey = {{ env = \"HERE_KEY\" }}\n", counted.serve().await);
     std::fs::write(&config, text).unwrap();
@@ -120,7 +120,7 @@ impl ThreeServers {
             std::fs::write(place.join("restate.toml"), config).unwrap();
             servers.push(Restate::spawn(place.join("restate.toml")));
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         let address = format!("http://127.0.0.1:{}", node[0]);
         let provision = || {
             let mut command = Command::new(restatectl);
@@ -128,12 +128,12 @@ impl ThreeServers {
             command.stdout(Stdio::null()).stderr(Stdio::null()).status().unwrap().success()
         };
         while !provision() {
-            assert!(begun.elapsed() < PATIENCE, "the cluster cannot be provisioned");
+            assert!(started.elapsed() < PATIENCE, "the cluster cannot be provisioned");
             tokio::time::sleep(Duration::from_millis(500)).await;
         }
         for port in &ingress {
             while !reqwest::get(format!("http://127.0.0.1:{port}/restate/health")).await.is_ok_and(|response| response.status().is_success()) {
-                assert!(begun.elapsed() < PATIENCE, "a server of the cluster does not start");
+                assert!(started.elapsed() < PATIENCE, "a server of the cluster does not start");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }

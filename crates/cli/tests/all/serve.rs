@@ -206,13 +206,13 @@ async fn x3_a_stream_goes_on_behind_its_cursor_after_the_server_was_killed() {
     let served = home.serve(&script, &[]);
     let after = served.events(&run, Some(&cursor), |event| event.event == "end").await;
     assert_eq!(after.last().unwrap().data["status"], "done", "{after:#?}");
-    let (mut heard, again) = (told(&before), told(&served.events(&run, None, |event| event.event == "end").await));
-    heard.extend(told(&after));
+    let (mut received, again) = (told(&before), told(&served.events(&run, None, |event| event.event == "end").await));
+    received.extend(told(&after));
     let sorted = |mut all: Vec<String>| {
         all.sort();
         all
     };
-    assert_eq!(sorted(heard), sorted(again), "each event once, none missing");
+    assert_eq!(sorted(received), sorted(again), "each event once, none missing");
     let (status, error) = said(served.request(Method::GET, &format!("/api/runs/{run}/events?after=%3Cscript%3E"))).await;
     assert_eq!(status, 422, "{error}");
 }
@@ -283,10 +283,10 @@ async fn x3_the_thread_feed_reports_threads_of_all_processes_and_deletions() {
     home.well(&["ask", "What is a relay baton?", "--json", "--thread", "elsewhere"]);
     tokio::time::sleep(Duration::from_millis(1_500)).await;
     assert_eq!(served.request(Method::DELETE, &format!("/api/threads/{thread}")).send().await.unwrap().status(), 204);
-    let heard = tokio::time::timeout(PATIENCE, feed).await.unwrap().unwrap();
-    let of = |name: &str| heard.iter().filter(|event| event.event == "thread" && event.data["thread"] == name).count();
-    assert!(of(&thread) > 0 && of("elsewhere") > 0, "{heard:#?}");
-    assert_eq!(heard.last().unwrap().data, json!({ "thread": thread }));
+    let received = tokio::time::timeout(PATIENCE, feed).await.unwrap().unwrap();
+    let of = |name: &str| received.iter().filter(|event| event.event == "thread" && event.data["thread"] == name).count();
+    assert!(of(&thread) > 0 && of("elsewhere") > 0, "{received:#?}");
+    assert_eq!(received.last().unwrap().data, json!({ "thread": thread }));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -115,12 +115,12 @@ async fn p3_runs_over_langserve_count_among_those_of_their_user() {
     let batch = served.request(Method::POST, "/direct/batch").json(&json!({ "inputs": ["a crash?", "a crash!", "crashes"] }));
     let batch = tokio::spawn(said(batch));
     // A stream starts before its run is in the database.
-    let begun = Instant::now();
+    let started = Instant::now();
     let running = loop {
         let (_, running) = served.get("/api/runs?status=running").await;
         match running["runs"].as_array().unwrap() {
             all if all.len() == RUNS_MAX => break all.clone(),
-            few => assert!(few.len() < RUNS_MAX && begun.elapsed() < PATIENCE, "{} are going", few.len()),
+            few => assert!(few.len() < RUNS_MAX && started.elapsed() < PATIENCE, "{} are going", few.len()),
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     };

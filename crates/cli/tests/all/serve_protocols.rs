@@ -209,8 +209,8 @@ async fn mcp(served: &Served, flow: &str, arguments: &Value) -> Vec<String> {
         async move { request.send().await.unwrap() }
     };
     let hello = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
-    let begun = send(None, json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello })).await;
-    let session = begun.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
+    let started = send(None, json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello })).await;
+    let session = started.headers().get("mcp-session-id").map(|id| id.to_str().unwrap().to_owned());
     send(session.clone(), json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).await;
     let arguments = if arguments["approve"] == true { arguments.clone() } else { json!({ "question": arguments["question"] }) };
     let call = json!({ "name": flow, "arguments": arguments, "_meta": { "progressToken": 1 } });
@@ -302,7 +302,7 @@ async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
         [("/v1/chat/completions", chat), ("/v1/responses", response), ("/ag-ui/direct", agui), ("/mcp", call), ("/a2a/v1/message:send", a2a)]
     {
         let (mut good, mut refused) = (0, 0);
-        let begun = Instant::now();
+        let started = Instant::now();
         for bytes in mangled::mangled(whole.to_string().as_bytes(), 0x2545_f491_4f6c_dd1d).take(each) {
             let request =
                 served.request(Method::POST, path).header("content-type", "application/json").header("accept", "application/json, text/event-stream");
@@ -319,7 +319,7 @@ async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
                 _ => panic!("{path}: {status} {said} for {}", String::from_utf8_lossy(&bytes)),
             }
         }
-        assert!(refused > 0 && (good > 0 || path == "/mcp"), "{path}: {good} good, {refused} refused in {:?}", begun.elapsed());
+        assert!(refused > 0 && (good > 0 || path == "/mcp"), "{path}: {good} good, {refused} refused in {:?}", started.elapsed());
     }
     assert_eq!(served.get("/healthz").await.0, 200);
 }

@@ -25,11 +25,11 @@ const QUESTION: &str = "What is a chrysoprase baton?";
 #[derive(Clone, Default)]
 struct Collector {
     url: String,
-    got: Arc<Mutex<Got>>,
+    got: Arc<Mutex<ReceivedExports>>,
 }
 
 #[derive(Default)]
-struct Got {
+struct ReceivedExports {
     headers: Vec<HeaderMap>,
     bodies: Vec<Bytes>,
 }

@@ -61,7 +61,7 @@ fn some<L: Lanes, const N: usize, const W: usize>(
     let mut shares = [0.0; N];
     for (scores, share) in scores.chunks_exact_mut(length).zip(&mut shares) {
         scores[seen..].fill(f32::NEG_INFINITY);
-        *share = 1.0 / soften::<L>(scores);
+        *share = 1.0 / softmax_in_place::<L>(scores);
     }
     let mut from = 0;
     while from + 16 * W <= head {
@@ -76,7 +76,7 @@ fn some<L: Lanes, const N: usize, const W: usize>(
 
 /// e to the power of each over the largest, and the sum of that.
 #[inline(always)]
-fn soften<L: Lanes>(scores: &mut [f32]) -> f32 {
+fn softmax_in_place<L: Lanes>(scores: &mut [f32]) -> f32 {
     let scores = scores.as_chunks_mut::<16>().0;
     let mut most = L::splat(f32::NEG_INFINITY);
     for scores in &*scores {

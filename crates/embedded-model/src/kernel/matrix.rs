@@ -92,9 +92,9 @@ fn tiles<T: Tile, E>(rows: usize, width: usize, mut read: impl FnMut(usize, &mut
     Ok(tiles)
 }
 
-/// What becomes of a product.
+/// What is done with a product.
 #[derive(Clone, Copy)]
-pub(super) enum Then<'a> {
+pub(super) enum Epilogue<'a> {
     Set,
     /// Added to what is there.
     Add,
@@ -103,13 +103,13 @@ pub(super) enum Then<'a> {
 }
 
 /// Several matrices times the same activations, the results beside each other: `out` has a row for each row of `x`.
-pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then: Then<'_>) {
+pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then: Epilogue<'_>) {
     let (Some(width), total) = (matrices.first().map(|matrix| matrix.width), matrices.iter().map(|matrix| matrix.rows).sum::<usize>()) else {
         return;
     };
     let rows = x.len() / (width / WIDE);
     assert!(matrices.iter().all(|matrix| matrix.width == width) && out.len() == rows * total && x.len() == rows * (width / WIDE));
-    assert!(!matches!(then, Then::Bias(bias) if bias.len() != total));
+    assert!(!matches!(then, Epilogue::Bias(bias) if bias.len() != total));
     each_column(out, total, |column, mut out| {
         let (mut matrix, mut within) = (matrices[0], column);
         for next in &matrices[1..] {
@@ -126,9 +126,9 @@ pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then:
             for (at, sums) in sums.iter().enumerate() {
                 let out = out.row(from + at);
                 match then {
-                    Then::Set => *out = *sums,
-                    Then::Add => add(out, sums),
-                    Then::Bias(bias) => {
+                    Epilogue::Set => *out = *sums,
+                    Epilogue::Add => add(out, sums),
+                    Epilogue::Bias(bias) => {
                         *out = *sums;
                         add(out, &bias.as_chunks().0[column]);
                     }

@@ -17,7 +17,7 @@
 //!
 //! Only products and `Lanes` are written for each instruction set. Weights lie the same for all. All sets give the same bits,
 //! since products are sums of whole numbers and everything else is rounded in the same order; tests compare each with `scalar`.
-//! Whoever has weights in other formats uses candle's kernels (`net.rs`).
+//! Weights in other formats use candle's kernels (`net.rs`).
 
 mod activation;
 mod attention;

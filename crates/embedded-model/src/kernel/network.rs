@@ -6,7 +6,7 @@ use super::super::EmbeddedError;
 use super::super::gguf::Gguf;
 use super::super::net::Sizes;
 use super::activation::Block;
-use super::matrix::{Format, Matrix, Then, multiply, multiply_gated};
+use super::matrix::{Epilogue, Format, Matrix, multiply, multiply_gated};
 use super::memory::{LayerMemory, Memory};
 use super::parts::each;
 use super::set::Set;
@@ -86,7 +86,7 @@ impl Network {
         let mut broad = Vec::new();
         for (at, layer) in self.layers.iter().enumerate() {
             self.quantize_normed(&x, &layer.norm_attention, &mut narrow);
-            multiply(&[&layer.q, &layer.k, &layer.v], &narrow, &mut all, Then::Bias(&layer.bias));
+            multiply(&[&layer.q, &layer.k, &layer.v], &narrow, &mut all, Epilogue::Bias(&layer.bias));
             let mut room = memory.layer(at);
             self.rotate(&mut all, past);
             self.store(&all, past, &mut room);
@@ -98,13 +98,13 @@ impl Network {
                 unsafe { (self.set.attend)(q, room.head(kv), head, past + token + 1, out) }
             });
             self.quantize_padded(&attended, &mut narrow);
-            multiply(&[&layer.o], &narrow, &mut x, Then::Add);
+            multiply(&[&layer.o], &narrow, &mut x, Epilogue::Add);
             self.quantize_normed(&x, &layer.norm_feed, &mut narrow);
             gated.resize(count * layer.gate.rows, 0.0);
             broad.resize(gated.len() / WIDE, Block::EMPTY);
             multiply_gated(&layer.gate, &layer.up, &narrow, &mut gated);
             self.quantize(&gated, &mut broad);
-            multiply(&[&layer.down], &broad, &mut x, Then::Add);
+            multiply(&[&layer.down], &broad, &mut x, Epilogue::Add);
         }
         if !wants_logits {
             return Vec::new();
@@ -112,7 +112,7 @@ impl Network {
         let last = &mut narrow[..wide];
         self.quantize_normed(&x[(count - 1) * width..], &self.norm, last);
         let mut logits = vec![0.0; self.output.rows];
-        multiply(&[&self.output], last, &mut logits, Then::Set);
+        multiply(&[&self.output], last, &mut logits, Epilogue::Set);
         logits
     }
 

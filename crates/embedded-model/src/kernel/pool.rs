@@ -6,7 +6,7 @@
 //! - Parts are handed out one after the other, so a thread that is slow takes fewer.
 //! - A region ends when its parts are done and all that *entered* it have left. A worker that was not running when the region
 //!   began is not waited for.
-//! - Who waits spins for microseconds, then yields its core at each look, then sleeps.
+//! - A waiting thread spins for microseconds, then yields its core at each check, then sleeps.
 //!
 //! ```text
 //!   state   generation │ is open │ workers inside
@@ -99,7 +99,7 @@ impl Pool {
             Err(TryLockError::WouldBlock) => return work(0..count),
         };
         let work: &(dyn Fn(Range<usize>) + Sync) = &work;
-        // SAFETY: the lifetime is extended to be stored; `Ending` waits until nobody uses it before `work` ends.
+        // SAFETY: the lifetime is extended to be stored; `RegionGuard` waits until nobody uses it before `work` ends.
         let work = unsafe { std::mem::transmute::<*const (dyn Fn(Range<usize>) + Sync + '_), *const (dyn Fn(Range<usize>) + Sync)>(work) };
         let size = count.div_ceil(self.threads() * PARTS_PER_THREAD);
         let job = Job { work, count, size, caller: std::thread::current() };
@@ -111,7 +111,7 @@ impl Pool {
             worker.unpark();
         }
         {
-            let _ending = Ending(&self.shared);
+            let _ending = RegionGuard(&self.shared);
             self.shared.take_parts();
         }
         let panic = self.shared.panic.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -122,11 +122,11 @@ impl Pool {
 }
 
 /// Closes the region and waits for those inside, also when the caller panics.
-struct Ending<'a>(&'a Shared);
+struct RegionGuard<'a>(&'a Shared);
 
-impl Drop for Ending<'_> {
+impl Drop for RegionGuard<'_> {
     fn drop(&mut self) {
-        let Ending(shared) = self;
+        let RegionGuard(shared) = self;
         shared.state.fetch_and(!OPEN, Ordering::AcqRel);
         wait(|| (shared.state.load(Ordering::Acquire) & INSIDE == 0).then_some(()));
     }
@@ -189,7 +189,7 @@ fn wait<T>(mut look: impl FnMut() -> Option<T>) -> T {
         } else if looks < SPINS_MAX + YIELDS_MAX {
             std::thread::yield_now();
         } else {
-            // Who changes what is looked for unparks afterwards, so no change is missed.
+            // The thread that changes the condition unparks afterwards, so no change is missed.
             std::thread::park();
         }
     }

@@ -4,7 +4,7 @@ use candle_core::Device;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 
 use super::activation::Block;
-use super::matrix::{Format, Matrix, Then, multiply, multiply_gated};
+use super::matrix::{Epilogue, Format, Matrix, multiply, multiply_gated};
 use super::memory::Memory;
 use super::set::{SCALAR, Set, available};
 
@@ -124,7 +124,7 @@ fn products_are_those_of_the_weights_and_the_same_by_each_set() {
                 let x: Vec<f32> = (0..count * width).map(|i| if is_wild && i % 97 == 0 { 40.0 } else { random.float() }).collect();
                 let x = quantized(&SCALAR, &x);
                 let mut expected = vec![f32::NAN; count * rows];
-                multiply(&[&scalar], &x, &mut expected, Then::Set);
+                multiply(&[&scalar], &x, &mut expected, Epilogue::Set);
                 let meant = meant(&x);
                 for (at, found) in expected.iter().enumerate() {
                     let (sum, size) = slow(&weights[at % rows * width..][..width], &meant[at / rows * width..][..width]);
@@ -132,7 +132,7 @@ fn products_are_those_of_the_weights_and_the_same_by_each_set() {
                 }
                 for set in available() {
                     let mut found = vec![f32::NAN; count * rows];
-                    multiply(&[&stored.matrix(set)], &x, &mut found, Then::Set);
+                    multiply(&[&stored.matrix(set)], &x, &mut found, Epilogue::Set);
                     assert_eq!(found, expected, "{}: {format:?} {is_wild} {rows}·{width}, {count}", set.name);
                 }
             }
@@ -162,7 +162,7 @@ fn the_largest_products_do_not_overflow() {
                     let x = quantized(&SCALAR, &vec![sign; count * 512]);
                     let results = available().into_iter().map(|set| {
                         let mut found = vec![f32::NAN; count * 16];
-                        multiply(&[&stored.matrix(set)], &x, &mut found, Then::Set);
+                        multiply(&[&stored.matrix(set)], &x, &mut found, Epilogue::Set);
                         found
                     });
                     let results: Vec<Vec<f32>> = results.collect();
@@ -185,11 +185,11 @@ fn several_products_lie_beside_each_other_and_are_added() {
         let x = quantized(set, &random.floats(3 * 512));
         let bias = random.floats(96);
         let mut all = vec![0.0; 3 * 96];
-        multiply(&[&parts[0], &parts[1], &parts[2]], &x, &mut all, Then::Bias(&bias));
+        multiply(&[&parts[0], &parts[1], &parts[2]], &x, &mut all, Epilogue::Bias(&bias));
         let mut from = 0;
         for part in &parts {
             let mut alone = vec![1.0; 3 * part.rows];
-            multiply(&[part], &x, &mut alone, Then::Add);
+            multiply(&[part], &x, &mut alone, Epilogue::Add);
             for (at, alone) in alone.iter().enumerate() {
                 let (row, column) = (at / part.rows, from + at % part.rows);
                 assert!((alone - 1.0 + bias[column] - all[row * 96 + column]).abs() < 1e-5);
@@ -198,8 +198,8 @@ fn several_products_lie_beside_each_other_and_are_added() {
         }
         let gate = &parts[0];
         let (mut gates, mut ups, mut gated) = (vec![0.0; 3 * 32], vec![0.0; 3 * 32], vec![0.0; 3 * 32]);
-        multiply(&[gate], &x, &mut gates, Then::Set);
-        multiply(&[&up], &x, &mut ups, Then::Set);
+        multiply(&[gate], &x, &mut gates, Epilogue::Set);
+        multiply(&[&up], &x, &mut ups, Epilogue::Set);
         multiply_gated(gate, &up, &x, &mut gated);
         for ((gate, up), found) in gates.iter().zip(&ups).zip(&gated) {
             let expected = gate / (1.0 + (-gate).exp()) * up;

@@ -1,4 +1,4 @@
-//! Weights as the products want them: 16 rows by 256 values, side by side.
+//! Weights in the layout of the products: 16 rows by 256 values, side by side.
 //!
 //! A tile holds for each four values of a row one lane of four bytes, and the lanes of 16 rows together, so that one instruction
 //! multiplies 16 rows with the same four activations. Apart from that order the bits are the file's: 0.58 bytes a weight for

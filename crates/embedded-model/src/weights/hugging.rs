@@ -11,7 +11,7 @@ use super::{Pinned, Source, Step};
 
 pub(super) const ENDPOINT: &str = "https://huggingface.co";
 
-/// Who cannot be reached at once will not be reached; there is another source to try.
+/// Short, because there is another source to try.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Silence in the middle of a file.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
@@ -33,7 +33,7 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: 
     if done > 0 {
         request = request.header(header::RANGE, format!("bytes={done}-"));
     }
-    let mut response = request.send().await.map_err(|error| said(&error))?;
+    let mut response = request.send().await.map_err(|error| error_chain(&error))?;
     match response.status() {
         StatusCode::PARTIAL_CONTENT => {}
         // It does not do ranges, or has another file by now.
@@ -43,7 +43,7 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: 
         }
         status => return Err(format!("{url} answers {status}")),
     }
-    while let Some(bytes) = response.chunk().await.map_err(|error| format!("it broke off after {done} bytes: {}", said(&error)))? {
+    while let Some(bytes) = response.chunk().await.map_err(|error| format!("it broke off after {done} bytes: {}", error_chain(&error)))? {
         done += bytes.len() as u64;
         if done > model.bytes {
             file.set_len(0).map_err(here)?;
@@ -57,7 +57,7 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: 
 }
 
 /// The error and what caused it, since the first alone says nothing.
-fn said(error: &reqwest::Error) -> String {
+fn error_chain(error: &reqwest::Error) -> String {
     let mut said = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {

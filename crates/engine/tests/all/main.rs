@@ -22,20 +22,20 @@ use std::sync::Arc;
 
 use baton_engine::{Engine, Order, RunState, Settings};
 use graph::{Event, Graph, NumberedEvent, Outcome, RunId};
-use scripted::{Outside, ScriptedHandler};
+use scripted::{ExternalState, ScriptedHandler};
 use serde_json::Value;
 use store::{MemoryStore, Store};
 
 /// What stays when an engine goes: the store, and what happened outside.
 #[derive(Clone)]
-struct Ground {
+struct Fixture {
     store: Arc<dyn Store>,
-    outside: Arc<Outside>,
+    outside: Arc<ExternalState>,
 }
 
-impl Ground {
+impl Fixture {
     fn new() -> Self {
-        Ground { store: Arc::new(MemoryStore::new()), outside: Arc::default() }
+        Fixture { store: Arc::new(MemoryStore::new()), outside: Arc::default() }
     }
 
     /// A new process, as far as the store can tell. The ones before it are dead.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use baton_engine::{Engine, Order, Settings};
-use graph::{Ask, Context, END, Go, Graph, Note, Outcome, Reach, Replies, RunContext, RunId, tool};
+use graph::{Ask, Context, END, Go, Graph, Note, NoteScope, Outcome, Replies, RunContext, RunId, tool};
 use serde_json::{Value, json};
 use store::{NoteFilter, NoteRow, RunFilter, StoreError};
 
 use crate::flows::{Notes, fan};
-use crate::{Ground, outcome, output, start};
+use crate::{Fixture, outcome, output, start};
 
 /// Looks something up, says so, and leaves a note of it; takes what it is told of the time before into `word`.
 fn learner(name: &str) -> Graph {
@@ -30,15 +30,15 @@ fn learner(name: &str) -> Graph {
         !learnt.is_empty()
     };
     let left = |notes: &Notes| {
-        let note = |value: &Value| Note { kind: "seen".into(), key: json!("k"), value: value.clone(), reach: Reach::User, ms_max: None };
+        let note = |value: &Value| Note { kind: "seen".into(), key: json!("k"), value: value.clone(), reach: NoteScope::User, ms_max: None };
         notes.got.iter().map(note).collect()
     };
     Graph::of::<Notes>(name).node("n", node, &[END]).output(|notes| json!(notes.word)).recall(told).keep(left).build().unwrap()
 }
 
-async fn learnt(ground: &Ground, user: &str) -> Vec<NoteRow> {
+async fn learnt(fixture: &Fixture, user: &str) -> Vec<NoteRow> {
     let filter = NoteFilter { user: user.into(), flow: None, thread: None, now_ms: 0, limit: 99 };
-    ground.store.notes(filter).await.unwrap()
+    fixture.store.notes(filter).await.unwrap()
 }
 
 async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, baton_engine::EngineError> {
@@ -58,25 +58,25 @@ async fn told(engine: &Engine, run: &RunId) -> Value {
 
 #[tokio::test]
 async fn r7_a_run_is_told_what_was_said_liked_and_learnt() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     let first = ask(&engine, "ada", "t").await.unwrap();
     assert_eq!(told(&engine, &first).await, json!([[], 0, false, {}, []]));
-    ground.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
+    fixture.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
     let second = ask(&engine, "ada", "t").await.unwrap();
     assert_eq!(told(&engine, &second).await, json!([["why?", "so."], 1, false, { "way": "agentic" }, [7]]));
     let elsewhere = ask(&engine, "ada", "u").await.unwrap();
     assert_eq!(told(&engine, &elsewhere).await, json!([[], 0, false, { "way": "agentic" }, [7]]));
-    assert_eq!(learnt(&ground, "ada").await.len(), 1, "the same is kept once");
+    assert_eq!(learnt(&fixture, "ada").await.len(), 1, "the same is kept once");
 }
 
 #[tokio::test]
 async fn r7_nothing_of_one_user_reaches_another() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     let adas = ask(&engine, "ada", "t").await.unwrap();
     told(&engine, &adas).await;
-    ground.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
+    fixture.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
     assert_eq!(ask(&engine, "bob", "t").await, Err(StoreError::NotYours { thread: "t".into() }.into()), "a thread is its first user's");
     let bobs = ask(&engine, "bob", "u").await.unwrap();
     assert_eq!(told(&engine, &bobs).await, json!([[], 0, false, {}, []]));
@@ -84,11 +84,11 @@ async fn r7_nothing_of_one_user_reaches_another() {
 
 #[tokio::test]
 async fn r7_a_run_after_one_that_failed_knows_it_and_a_failed_one_teaches_nothing() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool look fail refused \"no\" times 1\nwhen tool look reply 7", vec![learner("learner")]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool look fail refused \"no\" times 1\nwhen tool look reply 7", vec![learner("learner")]);
     let failed = ask(&engine, "ada", "t").await.unwrap();
     assert!(matches!(outcome(&engine, &failed).await, Outcome::Failed { .. }));
-    assert!(learnt(&ground, "ada").await.is_empty());
+    assert!(learnt(&fixture, "ada").await.is_empty());
     let next = ask(&engine, "ada", "t").await.unwrap();
     assert_eq!(told(&engine, &next).await[2], true);
     let after = ask(&engine, "ada", "t").await.unwrap();
@@ -97,45 +97,45 @@ async fn r7_a_run_after_one_that_failed_knows_it_and_a_failed_one_teaches_nothin
 
 #[tokio::test]
 async fn r8_what_a_child_learnt_is_kept_and_given_to_the_next() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let flows = || vec![fan("parent", vec![graph::agent("learner", json!({}))]), learner("learner")];
-    let engine = ground.engine("when tool look reply 7", flows());
+    let engine = fixture.engine("when tool look reply 7", flows());
     let order =
         || Order { context: RunContext { user: "ada".into(), ..RunContext::default() }, thread: Some("t".into()), ..Order::new("parent", json!({})) };
     let first = engine.start(order()).await.unwrap();
     assert_eq!(output(&engine, &first).await, json!([json!([[], 0, false, {}, []]).to_string()]));
     let second = engine.start(order()).await.unwrap();
     assert_eq!(output(&engine, &second).await, json!([json!([[], 0, false, {}, [7]]).to_string()]), "a child speaks not in the thread, but learns");
-    let rows = learnt(&ground, "ada").await;
-    let children = ground.store.runs(RunFilter::default()).await.unwrap().into_iter().filter(|row| row.parent.is_some());
+    let rows = learnt(&fixture, "ada").await;
+    let children = fixture.store.runs(RunFilter::default()).await.unwrap().into_iter().filter(|row| row.parent.is_some());
     assert!(children.map(|row| row.run).any(|run| run == rows[0].run), "{rows:?}");
 }
 
 #[tokio::test]
 async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool look reply 7 after 50s", vec![learner("learner")]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool look reply 7 after 50s", vec![learner("learner")]);
     let run = ask(&engine, "ada", "t").await.unwrap();
     drop(engine);
-    assert!(learnt(&ground, "ada").await.is_empty());
-    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    assert!(learnt(&fixture, "ada").await.is_empty());
+    let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     engine.recover().await.unwrap();
     assert_eq!(told(&engine, &run).await, json!([[], 0, false, {}, []]), "what it was told at its start is what it knows");
-    assert_eq!(learnt(&ground, "ada").await.len(), 1);
+    assert_eq!(learnt(&fixture, "ada").await.len(), 1);
     assert!(engine.resume(&run).await.is_err(), "it is over");
-    assert_eq!(learnt(&ground, "ada").await.len(), 1);
+    assert_eq!(learnt(&fixture, "ada").await.len(), 1);
 }
 
 #[tokio::test]
 async fn r8_notes_are_kept_as_long_as_the_settings_say() {
     for (notes_ms, kept) in [(0, 0), (1_000, 1)] {
-        let ground = Ground::new();
+        let fixture = Fixture::new();
         let handler = scripted::ScriptedHandler::parse("when tool look reply 7").unwrap();
         let settings = Settings { notes_ms, clock: Arc::new(|| 5_000), ..Settings::default() };
-        let engine = Engine::new(ground.store.clone(), Arc::new(handler), vec![learner("learner")], settings);
+        let engine = Engine::new(fixture.store.clone(), Arc::new(handler), vec![learner("learner")], settings);
         let run = start(&engine, "learner", json!({})).await;
         output(&engine, &run).await;
-        let rows = learnt(&ground, "local").await;
+        let rows = learnt(&fixture, "local").await;
         assert_eq!(rows.len(), kept);
         assert!(rows.iter().all(|row| row.until_ms == 6_000));
     }
@@ -143,12 +143,12 @@ async fn r8_notes_are_kept_as_long_as_the_settings_say() {
 
 #[tokio::test]
 async fn what_was_recalled_may_be_somebody_elses_idea() {
-    let ground = Ground::new();
-    let engine = ground.engine("when tool look reply 7", vec![learner("learner")]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     for expected in [false, true] {
         let run = ask(&engine, "ada", if expected { "t" } else { "u" }).await.unwrap();
         told(&engine, &run).await;
-        let first = ground.store.journal(&run, 0, 1).await.unwrap().remove(0);
+        let first = fixture.store.journal(&run, 0, 1).await.unwrap().remove(0);
         let Ok(graph::Entry::Started(start)) = graph::Entry::decode(&first.bytes) else { panic!("a start") };
         assert_eq!((start.is_tainted, start.context.user.as_str()), (expected, "ada"));
     }
@@ -156,11 +156,11 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
 
 #[tokio::test]
 async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let at = |now_ms: i64, threads_ms: i64| {
         let handler = scripted::ScriptedHandler::parse("when tool look reply 7").unwrap();
         let settings = Settings { threads_ms, clock: Arc::new(move || now_ms), is_gone: Arc::new(|_| true), ..Settings::default() };
-        Engine::new(ground.store.clone(), Arc::new(handler), vec![learner("learner")], settings)
+        Engine::new(fixture.store.clone(), Arc::new(handler), vec![learner("learner")], settings)
     };
     let begun = at(1_000, 0);
     for thread in ["old", "older"] {
@@ -172,14 +172,14 @@ async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
     let keeping = at(900_000, 0);
     let run = ask(&keeping, "ada", "new").await.unwrap();
     outcome(&keeping, &run).await;
-    assert_eq!(ground.store.threads(None, 9).await.unwrap().len(), 3);
+    assert_eq!(fixture.store.threads(None, 9).await.unwrap().len(), 3);
     keeping.stop(std::time::Duration::from_secs(5)).await;
     let expiring = at(900_500, 10_000);
-    while ground.store.threads(None, 9).await.unwrap().len() > 1 {
+    while fixture.store.threads(None, 9).await.unwrap().len() > 1 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
-    assert_eq!(ground.store.threads(None, 9).await.unwrap()[0].thread.as_str(), "new");
-    assert_eq!(ground.store.runs(RunFilter::default()).await.unwrap().len(), 1, "with their runs");
+    assert_eq!(fixture.store.threads(None, 9).await.unwrap()[0].thread.as_str(), "new");
+    assert_eq!(fixture.store.runs(RunFilter::default()).await.unwrap().len(), 1, "with their runs");
     assert_eq!(told(&expiring, &ask(&expiring, "ada", "old").await.unwrap()).await[0], json!([]), "nothing is left of what was said");
 }
 
@@ -197,8 +197,8 @@ async fn c5_a_run_is_told_which_earlier_answers_hold_no_findings() {
         .recall(told)
         .build()
         .unwrap();
-    let ground = Ground::new();
-    let engine = ground.engine("", vec![graph]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("", vec![graph]);
     let mut seen = Value::Null;
     for word in ["fact", "talk", "other fact", "last"] {
         let run = engine.start(Order { thread: Some("t".into()), ..Order::new("talker", json!({ "word": word })) }).await.unwrap();

@@ -9,7 +9,7 @@ use graph::{Job, Reply, RunContext, RunId, agent, tool};
 use serde_json::json;
 
 use crate::flows::line;
-use crate::{Ground, output};
+use crate::{Fixture, output};
 
 /// Records which model each effect is performed with. The tool `slow` takes an hour.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Recorder {
     }
 }
 
-fn engine(ground: &Ground, handler: &Arc<Recorder>, default_model: Option<&str>, model_override: Option<&str>) -> Engine {
+fn engine(fixture: &Fixture, handler: &Arc<Recorder>, default_model: Option<&str>, model_override: Option<&str>) -> Engine {
     let flows = [
         line("slow_first", vec![tool("slow", json!({})), tool("after", json!({}))]),
         line("parent", vec![agent("child", json!({}))]),
@@ -48,7 +48,7 @@ fn engine(ground: &Ground, handler: &Arc<Recorder>, default_model: Option<&str>,
         model_override: model_override.map(str::to_owned),
         ..Settings::default()
     };
-    Engine::new(ground.store.clone(), handler.clone(), flows, settings)
+    Engine::new(fixture.store.clone(), handler.clone(), flows, settings)
 }
 
 async fn start_with(engine: &Engine, flow: &str, model: Option<&str>) -> RunId {
@@ -62,8 +62,8 @@ fn named(model: &str) -> Vec<Option<String>> {
 
 #[tokio::test(start_paused = true)]
 async fn a_second_post_in_a_thread_does_not_change_the_model_of_a_run() {
-    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
-    let engine = engine(&ground, &handler, Some("default"), None);
+    let (fixture, handler) = (Fixture::new(), Arc::new(Recorder::default()));
+    let engine = engine(&fixture, &handler, Some("default"), None);
     let first = start_with(&engine, "slow_first", Some("large")).await;
     let second = start_with(&engine, "parent", Some("small")).await;
     let third = start_with(&engine, "parent", None).await;
@@ -76,13 +76,13 @@ async fn a_second_post_in_a_thread_does_not_change_the_model_of_a_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_run_that_continues_in_another_process_has_the_model_it_was_started_with() {
-    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
-    let before = engine(&ground, &handler, Some("large"), None);
+    let (fixture, handler) = (Fixture::new(), Arc::new(Recorder::default()));
+    let before = engine(&fixture, &handler, Some("large"), None);
     let run = start_with(&before, "slow_first", None).await;
     before.stop(Duration::from_secs(1)).await;
     drop(before);
 
-    let after = engine(&ground, &handler, Some("small"), None);
+    let after = engine(&fixture, &handler, Some("small"), None);
     after.resume(&run).await.unwrap();
     output(&after, &run).await;
     assert_eq!(handler.models("after"), named("large"));
@@ -90,13 +90,13 @@ async fn a_run_that_continues_in_another_process_has_the_model_it_was_started_wi
 
 #[tokio::test(start_paused = true)]
 async fn a_user_may_resume_a_run_with_another_model() {
-    let (ground, handler) = (Ground::new(), Arc::new(Recorder::default()));
-    let before = engine(&ground, &handler, Some("large"), None);
+    let (fixture, handler) = (Fixture::new(), Arc::new(Recorder::default()));
+    let before = engine(&fixture, &handler, Some("large"), None);
     let run = start_with(&before, "slow_first", None).await;
     before.stop(Duration::from_secs(1)).await;
     drop(before);
 
-    let after = engine(&ground, &handler, Some("small"), Some("small"));
+    let after = engine(&fixture, &handler, Some("small"), Some("small"));
     after.resume(&run).await.unwrap();
     output(&after, &run).await;
     assert_eq!(handler.models("after"), named("small"));

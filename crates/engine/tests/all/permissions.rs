@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::Grant;
 
 use crate::flows::{fan, line};
-use crate::{Ground, output};
+use crate::{Fixture, output};
 
 const SCRIPT: &str = "when tool tickets.* reply \"closed\" once asks\nwhen tool notes.add reply \"added\" once asks\nwhen tool clock reply 1";
 
@@ -38,8 +38,8 @@ async fn say(engine: &Engine, run: &RunId, waiting: &Waiting, word: &str) {
     engine.answer(run, waiting.task, waiting.attempt, json!({ "allow": word })).await.unwrap();
 }
 
-async fn grants(ground: &Ground, user: &str) -> Vec<Grant> {
-    ground.store.permissions(&user.into()).await.unwrap().into_iter().map(|row| row.grant).collect()
+async fn grants(fixture: &Fixture, user: &str) -> Vec<Grant> {
+    fixture.store.permissions(&user.into()).await.unwrap().into_iter().map(|row| row.grant).collect()
 }
 
 /// Whether a new run of this user in this thread is asked about its call. One that is, is told no.
@@ -64,19 +64,19 @@ async fn s11_an_answer_allows_the_call_the_conversation_the_tool_or_the_server()
         ("tool", Some(Grant::Tool { tool: tickets() })),
         ("server", Some(Grant::Server { server: "tickets".into() })),
     ] {
-        let ground = Ground::new();
+        let fixture = Fixture::new();
         let flows =
             vec![line("l", vec![close(1)]), line("other", vec![tool("tickets.open", json!({}))]), line("note", vec![tool("notes.add", json!({}))])];
-        let engine = ground.engine(SCRIPT, flows);
+        let engine = fixture.engine(SCRIPT, flows);
         let run = start(&engine, "l", "ada", "t").await;
         let waiting = asked(&engine, &run).await;
         let call = waiting[0].call.clone().unwrap();
         assert_eq!((call.tool.as_str(), call.server.as_str(), call.arguments.as_str()), ("tickets.close", "tickets", "{\"id\":1}"));
-        assert_eq!(ground.calls("tickets.close"), 0);
+        assert_eq!(fixture.calls("tickets.close"), 0);
         say(&engine, &run, &waiting[0], word).await;
-        assert_eq!(grants(&ground, "ada").await, grant.into_iter().collect::<Vec<_>>(), "{word}");
+        assert_eq!(grants(&fixture, "ada").await, grant.into_iter().collect::<Vec<_>>(), "{word}");
         assert_eq!(output(&engine, &run).await, json!(["closed"]), "{word}");
-        let replayed = baton_engine::replay(&*ground.store, engine.flows(), &run).await.unwrap();
+        let replayed = baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap();
         assert_eq!(replayed.difference, None, "{word}");
 
         let mut again = Vec::new();
@@ -95,72 +95,72 @@ async fn s11_an_answer_allows_the_call_the_conversation_the_tool_or_the_server()
 
 #[tokio::test]
 async fn a_revoked_permission_is_asked_for_again() {
-    let ground = Ground::new();
-    let engine = ground.engine(SCRIPT, one());
+    let fixture = Fixture::new();
+    let engine = fixture.engine(SCRIPT, one());
     let run = start(&engine, "l", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
     say(&engine, &run, &waiting[0], "tool").await;
     assert!(!is_asked(&engine, "l", "ada", "t").await);
-    let row = ground.store.permissions(&"ada".into()).await.unwrap().remove(0);
-    assert!(ground.store.revoke_permission(&"ada".into(), row.permission).await.unwrap());
+    let row = fixture.store.permissions(&"ada".into()).await.unwrap().remove(0);
+    assert!(fixture.store.revoke_permission(&"ada".into(), row.permission).await.unwrap());
     assert!(is_asked(&engine, "l", "ada", "t").await);
 }
 
 #[tokio::test]
 async fn a_no_is_a_failure_that_the_flow_sees() {
-    let ground = Ground::new();
-    let engine = ground.engine(SCRIPT, one());
+    let fixture = Fixture::new();
+    let engine = fixture.engine(SCRIPT, one());
     let run = start(&engine, "l", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
     let refused = engine.answer(&run, waiting[0].task, waiting[0].attempt, json!({ "allow": "always" })).await.unwrap_err();
     assert!(refused.to_string().contains("once, conversation, tool, server, no"), "{refused}");
     say(&engine, &run, &waiting[0], "no").await;
     assert_eq!(output(&engine, &run).await, json!([{ "failed": "refused", "why": "a person was asked to agree, and said no" }]));
-    assert_eq!((ground.calls("tickets.close"), grants(&ground, "ada").await), (0, vec![]));
+    assert_eq!((fixture.calls("tickets.close"), grants(&fixture, "ada").await), (0, vec![]));
 }
 
 #[tokio::test]
 async fn one_answer_settles_the_open_questions_it_covers() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let flow = fan("f", vec![close(1), close(2), tool("tickets.open", json!({})), close(3)]);
-    let engine = ground.engine(SCRIPT, vec![flow]);
+    let engine = fixture.engine(SCRIPT, vec![flow]);
     let run = start(&engine, "f", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
     assert_eq!(waiting.len(), 4);
     say(&engine, &run, &waiting[1], "tool").await;
     let left = asked(&engine, &run).await;
     let tools: Vec<_> = left.iter().map(|waiting| waiting.call.as_ref().unwrap().tool.as_str()).collect();
-    assert_eq!((tools, ground.calls("tickets.close")), (vec!["tickets.open"], 3));
+    assert_eq!((tools, fixture.calls("tickets.close")), (vec!["tickets.open"], 3));
     // An answer to what is settled already changes nothing.
     say(&engine, &run, &waiting[0], "server").await;
-    assert_eq!(grants(&ground, "ada").await, [Grant::Tool { tool: "tickets.close".into() }]);
+    assert_eq!(grants(&fixture, "ada").await, [Grant::Tool { tool: "tickets.close".into() }]);
     say(&engine, &run, &left[0], "once").await;
     assert_eq!(output(&engine, &run).await, json!(["closed", "closed", "closed", "closed"]));
-    assert_eq!(baton_engine::replay(&*ground.store, engine.flows(), &run).await.unwrap().difference, None);
+    assert_eq!(baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap().difference, None);
 }
 
 #[tokio::test]
 async fn one_answer_settles_what_parallel_children_ask() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let flows = vec![fan("parent", vec![agent("l", json!({})), agent("l", json!({})), agent("l", json!({}))]), line("l", vec![close(1)])];
-    let engine = ground.engine(SCRIPT, flows);
+    let engine = fixture.engine(SCRIPT, flows);
     let run = start(&engine, "parent", "ada", "t").await;
     engine.wait(&run).await.unwrap();
-    let row = ground.store.run(&run).await.unwrap().unwrap();
+    let row = fixture.store.run(&run).await.unwrap().unwrap();
     let open = engine.open_questions(&row).await.unwrap();
     assert_eq!(open.len(), 3);
     say(&engine, &open[0].run, &open[0].waiting, "conversation").await;
-    while !ground.store.run(&run).await.unwrap().unwrap().status.is_over() {
+    while !fixture.store.run(&run).await.unwrap().unwrap().status.is_over() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     assert_eq!(output(&engine, &run).await, json!([["closed"], ["closed"], ["closed"]]));
-    assert_eq!(grants(&ground, "ada").await.len(), 1);
+    assert_eq!(grants(&fixture, "ada").await.len(), 1);
 }
 
 #[tokio::test]
 async fn a_run_in_flight_uses_a_permission_from_its_next_call_on() {
-    let ground = Ground::new();
-    let engine = ground.engine(SCRIPT, vec![line("l", vec![close(1)]), line("long", vec![graph::person("Go on?"), close(2)])]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine(SCRIPT, vec![line("l", vec![close(1)]), line("long", vec![graph::person("Go on?"), close(2)])]);
     let long = start(&engine, "long", "ada", "u").await;
     let pause = asked(&engine, &long).await;
     let run = start(&engine, "l", "ada", "t").await;
@@ -174,21 +174,21 @@ async fn a_run_in_flight_uses_a_permission_from_its_next_call_on() {
 async fn what_a_run_is_allowed_when_it_starts_holds_for_it_and_its_children_after_a_restart_too() {
     let flows = || vec![line("parent", vec![graph::person("Go on?"), agent("l", json!({})), close(2)]), line("l", vec![close(1)])];
     for (allowed, is_free) in [("tickets.close", true), ("tickets", true), (ALLOW_ALL, true), ("tickets.open", false), ("notes", false)] {
-        let ground = Ground::new();
-        let engine = ground.engine(SCRIPT, flows());
+        let fixture = Fixture::new();
+        let engine = fixture.engine(SCRIPT, flows());
         let order = Order { context: RunContext { allowed: vec![allowed.to_owned()], ..RunContext::default() }, ..Order::new("parent", json!({})) };
         let run = engine.start(order).await.unwrap();
         let pause = asked(&engine, &run).await;
         drop(engine);
 
-        let engine = ground.engine(SCRIPT, flows());
+        let engine = fixture.engine(SCRIPT, flows());
         engine.answer(&run, pause[0].task, pause[0].attempt, json!("yes")).await.unwrap();
         if !is_free {
             assert!(matches!(engine.wait(&run).await.unwrap(), RunState::Parked(_)), "{allowed}");
             continue;
         }
         assert_eq!(output(&engine, &run).await, json!(["yes", ["closed"], "closed"]), "{allowed}");
-        assert_eq!(grants(&ground, "local").await, [], "it was given for this run");
+        assert_eq!(grants(&fixture, "local").await, [], "it was given for this run");
         assert!(is_asked(&engine, "l", "local", "other").await, "another run is asked");
         let fork = engine.fork(&run, Fork { at_step: 2, ..Fork::default() }).await.unwrap();
         assert!(matches!(engine.wait(&fork).await.unwrap(), RunState::Parked(_)), "a fork is another run");
@@ -196,15 +196,15 @@ async fn what_a_run_is_allowed_when_it_starts_holds_for_it_and_its_children_afte
 }
 
 /// Until virtual time `ms` after the answer; then everything is dropped, as by a kill.
-fn killed_after_answer(ground: &Ground, script: &str, word: &str, ms: u64) -> RunId {
+fn killed_after_answer(fixture: &Fixture, script: &str, word: &str, ms: u64) -> RunId {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let engine = ground.engine(script, one());
+        let engine = fixture.engine(script, one());
         let run = start(&engine, "l", "ada", "t").await;
         let waiting = asked(&engine, &run).await;
         say(&engine, &run, &waiting[0], word).await;
         // The change takes place in the middle of its time.
-        assert_eq!((grants(ground, "ada").await.len(), ground.outside.changes().len()), (1, 0), "allowed before it is performed");
+        assert_eq!((grants(fixture, "ada").await.len(), fixture.outside.changes().len()), (1, 0), "allowed before it is performed");
         tokio::time::sleep(Duration::from_millis(ms)).await;
         run
     })
@@ -218,28 +218,28 @@ fn after<T>(future: impl Future<Output = T>) -> T {
 fn a_permission_is_durable_before_the_call_and_written_once_wherever_the_process_is_killed() {
     let script = "when tool tickets.close reply \"closed\" after 10ms checkable asks";
     for ms in [0, 3, 8, 20] {
-        let ground = Ground::new();
-        let run = killed_after_answer(&ground, script, "tool", ms);
+        let fixture = Fixture::new();
+        let run = killed_after_answer(&fixture, script, "tool", ms);
         after(async {
-            let engine = ground.engine(script, one());
+            let engine = fixture.engine(script, one());
             engine.recover().await.unwrap();
             assert_eq!(output(&engine, &run).await, json!(["closed"]), "killed after {ms} ms");
-            assert_eq!(grants(&ground, "ada").await, [Grant::Tool { tool: "tickets.close".into() }], "killed after {ms} ms");
+            assert_eq!(grants(&fixture, "ada").await, [Grant::Tool { tool: "tickets.close".into() }], "killed after {ms} ms");
             assert!(!is_asked(&engine, "l", "ada", "t").await);
         });
-        assert_eq!(ground.outside.changes().values().copied().collect::<Vec<_>>(), [1, 1], "each call once, killed after {ms} ms");
+        assert_eq!(fixture.outside.changes().values().copied().collect::<Vec<_>>(), [1, 1], "each call once, killed after {ms} ms");
     }
 }
 
 #[test]
 fn a_call_that_was_begun_is_looked_up_and_not_asked_about_again() {
     let script = "when tool tickets.close reply \"closed\" after 10ms checkable asks";
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let (first, second): (RunId, RunId) = {
-        let first = killed_after_answer(&ground, script, "tool", 20);
+        let first = killed_after_answer(&fixture, script, "tool", 20);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         let second = runtime.block_on(async {
-            let engine = ground.engine(script, one());
+            let engine = fixture.engine(script, one());
             let run = start(&engine, "l", "ada", "u").await;
             tokio::time::sleep(Duration::from_millis(8)).await;
             run
@@ -247,29 +247,29 @@ fn a_call_that_was_begun_is_looked_up_and_not_asked_about_again() {
         (first, second)
     };
     after(async {
-        let row = ground.store.permissions(&"ada".into()).await.unwrap().remove(0);
-        ground.store.revoke_permission(&"ada".into(), row.permission).await.unwrap();
-        let engine = ground.engine(script, one());
+        let row = fixture.store.permissions(&"ada".into()).await.unwrap().remove(0);
+        fixture.store.revoke_permission(&"ada".into(), row.permission).await.unwrap();
+        let engine = fixture.engine(script, one());
         engine.recover().await.unwrap();
         for run in [first, second] {
             assert_eq!(output(&engine, &run).await, json!(["closed"]));
         }
     });
-    assert_eq!(ground.outside.changes().values().copied().collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(fixture.outside.changes().values().copied().collect::<Vec<_>>(), [1, 1]);
 }
 
 #[tokio::test]
 async fn a_question_of_an_older_journal_is_answered_as_it_was() {
-    let ground = Ground::new();
-    let engine = ground.engine(SCRIPT, one());
+    let fixture = Fixture::new();
+    let engine = fixture.engine(SCRIPT, one());
     let run = start(&engine, "l", "ada", "t").await;
     asked(&engine, &run).await;
     // As it was written before questions named their tool.
-    let line = ground.store.journal(&run, 1, 1).await.unwrap().remove(0).bytes;
+    let line = fixture.store.journal(&run, 1, 1).await.unwrap().remove(0).bytes;
     let mut entry: Value = serde_json::from_slice(&line).unwrap();
     entry["held"].as_object_mut().unwrap().remove("call").unwrap();
-    let old = Ground::new();
-    let start_line = ground.store.journal(&run, 0, 1).await.unwrap().remove(0).bytes;
+    let old = Fixture::new();
+    let start_line = fixture.store.journal(&run, 0, 1).await.unwrap().remove(0).bytes;
     let lease = old.store.claim(&"t".into(), "old", 0, 1).await.unwrap();
     let new = store::NewRun { flow: "l".into(), parent: None, title: String::new(), user: "ada".into() };
     let lines = vec![start_line, serde_json::to_vec(&entry).unwrap()];

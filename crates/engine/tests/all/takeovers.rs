@@ -9,17 +9,17 @@ use scripted::ScriptedHandler;
 use serde_json::json;
 
 use crate::flows::line;
-use crate::{Ground, outcome, output, start};
+use crate::{Fixture, outcome, output, start};
 
 const TAKEOVERS_MAX: u32 = 3;
 const HANGS: &str = "when tool a reply 1\nwhen tool b hang";
 const MENDED: &str = "when tool a reply 1\nwhen tool b reply 2";
 
-fn engine(ground: &Ground, script: &str) -> Engine {
-    let handler = ScriptedHandler::with_outside(script, ground.outside.clone()).unwrap();
+fn engine(fixture: &Fixture, script: &str) -> Engine {
+    let handler = ScriptedHandler::with_outside(script, fixture.outside.clone()).unwrap();
     let settings = Settings { is_gone: Arc::new(|_| true), takeovers_max: TAKEOVERS_MAX, ..Settings::default() };
     let flows = vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])];
-    Engine::new(ground.store.clone(), Arc::new(handler), flows, settings)
+    Engine::new(fixture.store.clone(), Arc::new(handler), flows, settings)
 }
 
 /// One life of a process, which ends as by a kill.
@@ -27,17 +27,17 @@ fn life<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap().block_on(future)
 }
 
-fn started(ground: &Ground) -> RunId {
+fn started(fixture: &Fixture) -> RunId {
     life(async {
-        let run = start(&engine(ground, HANGS), "l", json!({})).await;
+        let run = start(&engine(fixture, HANGS), "l", json!({})).await;
         tokio::time::sleep(Duration::from_millis(50)).await;
         run
     })
 }
 
-fn taken_up(ground: &Ground, script: &str) -> u64 {
+fn taken_up(fixture: &Fixture, script: &str) -> u64 {
     life(async {
-        let engine = engine(ground, script);
+        let engine = engine(fixture, script);
         engine.recover().await.unwrap();
         tokio::time::sleep(Duration::from_millis(50)).await;
         engine.health().given_up
@@ -46,34 +46,34 @@ fn taken_up(ground: &Ground, script: &str) -> u64 {
 
 #[test]
 fn a_run_that_ends_its_process_every_time_is_given_up_and_can_be_resumed_by_hand() {
-    let ground = Ground::new();
-    let run = started(&ground);
+    let fixture = Fixture::new();
+    let run = started(&fixture);
     for _ in 0..TAKEOVERS_MAX {
-        assert_eq!(taken_up(&ground, HANGS), 0);
+        assert_eq!(taken_up(&fixture, HANGS), 0);
     }
-    assert_eq!(taken_up(&ground, HANGS), 1, "the next one gives it up");
+    assert_eq!(taken_up(&fixture, HANGS), 1, "the next one gives it up");
     life(async {
-        let engine = engine(&ground, MENDED);
+        let engine = engine(&fixture, MENDED);
         let failed = outcome(&engine, &run).await;
         let Outcome::Failed { fault: Fault::Crash { why, .. } } = failed else { panic!("{failed:?}") };
         assert!(why.contains("3 times in a row") && why.contains("baton runs resume"), "{why}");
-        assert_eq!(given_up(&*ground.store, 9).await.unwrap().first().map(|found| found.run.clone()), Some(run.clone()));
+        assert_eq!(given_up(&*fixture.store, 9).await.unwrap().first().map(|found| found.run.clone()), Some(run.clone()));
         assert_eq!(engine.recover().await.unwrap(), 0, "it is left alone");
 
         engine.resume(&run).await.unwrap();
         assert_eq!(output(&engine, &run).await, json!([1, 2]));
-        assert!(given_up(&*ground.store, 9).await.unwrap().is_empty());
+        assert!(given_up(&*fixture.store, 9).await.unwrap().is_empty());
     });
-    assert_eq!(ground.calls("a"), 1, "what was answered is not asked again");
+    assert_eq!(fixture.calls("a"), 1, "what was answered is not asked again");
 }
 
 #[test]
 fn a_process_that_stops_in_order_does_not_count() {
-    let ground = Ground::new();
-    let run = started(&ground);
+    let fixture = Fixture::new();
+    let run = started(&fixture);
     for _ in 0..=2 * TAKEOVERS_MAX {
         let found = life(async {
-            let engine = engine(&ground, HANGS);
+            let engine = engine(&fixture, HANGS);
             engine.recover().await.unwrap();
             tokio::time::sleep(Duration::from_millis(50)).await;
             engine.stop(Duration::ZERO).await;
@@ -81,6 +81,6 @@ fn a_process_that_stops_in_order_does_not_count() {
         });
         assert_eq!(found, 0);
     }
-    assert_eq!(taken_up(&ground, MENDED), 0);
-    life(async { assert_eq!(output(&engine(&ground, MENDED), &run).await, json!([1, 2])) });
+    assert_eq!(taken_up(&fixture, MENDED), 0);
+    life(async { assert_eq!(output(&engine(&fixture, MENDED), &run).await, json!([1, 2])) });
 }

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_engine::{Engine, FeedItem, Known, Order, Settings, TreeItem, TreeWatcher, WatchScope};
+use baton_engine::{Engine, FeedItem, Order, SeenCounts, Settings, TreeItem, TreeWatcher, WatchScope};
 use effects::{EffectHandler, Progress, Repeatability};
 use graph::{Ask, END, Event, Go, Graph, Job, Replies, Reply, RunId, TaskId, agent, person, tool};
 use serde_json::json;
 use store::{RunFilter, Status};
 
-use crate::Ground;
+use crate::Fixture;
 use crate::flows::{Notes, fan, line};
 
 /// Every tool reports one piece of its reply before it replies.
@@ -34,7 +34,7 @@ fn delegating(name: &str, to: &'static str) -> Graph {
     Graph::of::<Notes>(name).node("n", node, &[END]).delegates().build().unwrap()
 }
 
-fn engine(ground: &Ground) -> Engine {
+fn engine(fixture: &Fixture) -> Engine {
     let flows = [
         delegating("router", "parent"),
         fan("parent", vec![agent("child", json!({})), agent("child", json!({}))]),
@@ -42,7 +42,7 @@ fn engine(ground: &Ground) -> Engine {
         fan("asking_parent", vec![agent("asking", json!({}))]),
         line("asking", vec![person("?"), tool("a", json!({}))]),
     ];
-    Engine::new(ground.store.clone(), Arc::new(Streaming), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
+    Engine::new(fixture.store.clone(), Arc::new(Streaming), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })
 }
 
 async fn all(mut family: TreeWatcher) -> Vec<TreeItem> {
@@ -73,10 +73,10 @@ fn task(step: u64, index: u32) -> TaskId {
 
 #[tokio::test]
 async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on() {
-    let ground = Ground::new();
-    let engine = engine(&ground);
+    let fixture = Fixture::new();
+    let engine = engine(&fixture);
     let run = RunId::from("root");
-    let family = TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All);
+    let family = TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::All);
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("router", json!({})) }).await.unwrap();
     let heard = all(family).await;
     let live = numbers(&heard);
@@ -99,7 +99,7 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     }
 
     // Whoever comes later reads the same from the journals, each child after the event that asks for it.
-    let later = all(TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All)).await;
+    let later = all(TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::All)).await;
     assert_eq!(numbers(&later), live);
     let order: Vec<usize> = later.iter().map(|one| one.path.len()).collect();
     assert!(order.windows(2).any(|pair| pair == [2, 1]) && order.last() == Some(&0), "{order:?}");
@@ -107,15 +107,15 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
 
 #[tokio::test]
 async fn a_watcher_stays_while_a_child_waits_for_a_person() {
-    let ground = Ground::new();
-    let engine = engine(&ground);
+    let fixture = Fixture::new();
+    let engine = engine(&fixture);
     let run = RunId::from("root");
-    let family = TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::All);
+    let family = TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::All);
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("asking_parent", json!({})) }).await.unwrap();
     let watching = tokio::spawn(all(family));
     engine.wait(&run).await.unwrap();
     let asking = RunFilter { statuses: vec![Status::Asking], ..RunFilter::default() };
-    let child = ground.store.runs(asking).await.unwrap().remove(0).run;
+    let child = fixture.store.runs(asking).await.unwrap().remove(0).run;
     engine.answer(&child, task(0, 0), 1, json!("yes")).await.unwrap();
     let heard = watching.await.unwrap();
     let numbers = numbers(&heard);
@@ -129,10 +129,10 @@ async fn a_watcher_stays_while_a_child_waits_for_a_person() {
 
 #[tokio::test]
 async fn watching_one_run_leaves_out_its_children_and_waits_for_its_start() {
-    let ground = Ground::new();
-    let engine = engine(&ground);
+    let fixture = Fixture::new();
+    let engine = engine(&fixture);
     let run = RunId::from("root");
-    let watching = tokio::spawn(all(TreeWatcher::watch(&engine, &"t".into(), &run, Known::new(), WatchScope::One)));
+    let watching = tokio::spawn(all(TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::One)));
     tokio::time::sleep(Duration::from_millis(20)).await;
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("parent", json!({})) }).await.unwrap();
     let heard = watching.await.unwrap();

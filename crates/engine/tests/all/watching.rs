@@ -3,13 +3,13 @@ use graph::{Event, model, person, tool};
 use serde_json::json;
 
 use crate::flows::line;
-use crate::{Ground, start};
+use crate::{Fixture, start};
 
 #[tokio::test(start_paused = true)]
 async fn every_watcher_sees_the_same_events_whenever_it_comes_and_wherever_it_begins() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let tools = (0..20).map(|i| tool("a", json!({ "i": i }))).collect();
-    let engine = ground.engine("when tool a echo after 10ms", vec![line("l", tools)]);
+    let engine = fixture.engine("when tool a echo after 10ms", vec![line("l", tools)]);
     let run = start(&engine, "l", json!({})).await;
     let early = tokio::spawn({
         let (engine, run) = (engine.clone(), run.clone());
@@ -27,9 +27,9 @@ async fn every_watcher_sees_the_same_events_whenever_it_comes_and_wherever_it_be
 
 #[tokio::test]
 async fn a_watcher_that_never_reads_costs_nothing_and_then_reads_it_all() {
-    let ground = Ground::new();
+    let fixture = Fixture::new();
     let tools = (0..900).map(|i| tool("a", json!({ "i": i }))).collect();
-    let engine = ground.engine("when tool a echo", vec![line("l", tools)]);
+    let engine = fixture.engine("when tool a echo", vec![line("l", tools)]);
     let run = start(&engine, "l", json!({})).await;
     let mut idle = engine.watch(&run, 0);
     let Some(Ok(FeedItem::Event(first, _))) = idle.next().await else { panic!("there is a first event") };
@@ -47,8 +47,8 @@ async fn a_watcher_that_never_reads_costs_nothing_and_then_reads_it_all() {
 
 #[tokio::test(start_paused = true)]
 async fn pieces_of_an_answer_are_seen_while_it_is_made() {
-    let ground = Ground::new();
-    let engine = ground.engine(
+    let fixture = Fixture::new();
+    let engine = fixture.engine(
         "when tool a reply 1 after 1s\nwhen model m reply \"one two three\" after 1s",
         vec![line("l", vec![tool("a", json!({})), model("m", vec![])])],
     );
@@ -65,8 +65,8 @@ async fn pieces_of_an_answer_are_seen_while_it_is_made() {
 
 #[tokio::test]
 async fn a_watcher_stays_with_a_run_that_is_put_away() {
-    let ground = Ground::new();
-    let engine = ground.engine("", vec![line("l", vec![person("?")])]);
+    let fixture = Fixture::new();
+    let engine = fixture.engine("", vec![line("l", vec![person("?")])]);
     let run = start(&engine, "l", json!({})).await;
     engine.wait(&run).await.unwrap();
     let watched = tokio::spawn({

@@ -376,7 +376,7 @@ fn ask_flow(s: &Auto) -> Ask {
         // asked for.
         "reason" if s.choice.as_ref().is_none_or(|choice| choice.by != DecidedBy::Rule) => set_default(&mut settings, "way", json!("agentic")),
         // Another flow can take over. A small model would also decline requests that it could answer.
-        "direct" if s.handed_over.is_none() && abler(s, flow).is_some() && !s.model.is_small => {
+        "direct" if s.handed_over.is_none() && fallback_flow(s, flow).is_some() && !s.model.is_small => {
             set_default(&mut settings, "may_decline", json!(true));
         }
         _ => {}
@@ -398,7 +398,7 @@ fn set_default(settings: &mut Value, name: &str, value: Value) {
 }
 
 /// The flow that takes over from one that reports that it cannot do the task.
-fn abler(s: &Auto, from: &str) -> Option<&'static str> {
+fn fallback_flow(s: &Auto, from: &str) -> Option<&'static str> {
     let has_tools = s.tools.as_ref().is_some_and(|tools| !tools.is_empty());
     let next: &[&str] = match from {
         "direct" if has_tools => &["reason", "search"],
@@ -413,7 +413,7 @@ fn fold_flow(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
     match replies.value(0) {
         Ok(output) => {
             if let Some(why) = inability(&flow, output)
-                && let Some(next) = abler(s, &flow).filter(|_| s.handed_over.is_none())
+                && let Some(next) = fallback_flow(s, &flow).filter(|_| s.handed_over.is_none())
             {
                 return hand_over(s, next, format!("{flow} cannot do it: {why}"));
             }

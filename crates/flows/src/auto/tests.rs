@@ -2,11 +2,11 @@ use graph::{Failure, FailureKind, Outcome};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::driven::{Driven, ScriptedReply, drive, registry};
+use crate::driven::{DrivenRun, ScriptedReply, drive, registry};
 
 const ALL: [&str; 6] = ["direct", "search", "chat", "reason", "panel", "supervise"];
 
-fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<ScriptedReply>) -> Driven {
+fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<ScriptedReply>) -> DrivenRun {
     let mut input = json!({ "question": question, "settings": { "flows": ALL } });
     for (name, value) in more.as_object().unwrap() {
         input[name] = value.clone();
@@ -20,7 +20,7 @@ fn auto(question: &str, more: &Value, mut changed: impl FnMut(&str) -> Option<Sc
     })
 }
 
-fn chosen(driven: &Driven) -> Choice {
+fn chosen(driven: &DrivenRun) -> Choice {
     serde_json::from_value(driven.note("flow").unwrap().clone()).unwrap()
 }
 

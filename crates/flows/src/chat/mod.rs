@@ -38,7 +38,7 @@ use crate::input::{self, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::verify::{Means, Unchecked, Verify};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub use self::csv::{COLUMNS, CsvError, export, import};
 pub use self::import::{FLOW as IMPORT_FLOW, IMPORT, flow as importer};
@@ -211,7 +211,7 @@ fn begin(input: Input<Settings>) -> Chat {
 
 impl Chat {
     /// The question in full, for tools that are not given the conversation.
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -222,8 +222,8 @@ impl Chat {
         found.map(|(_, message)| message.content.trim()).filter(|text| !text.is_empty()).collect()
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.verify, model: &self.model }
     }
 
     fn last_messages(&self) -> Vec<Message> {
@@ -243,7 +243,7 @@ impl Chat {
     }
 
     /// System prompt, the last messages, the question.
-    fn told(&self, system: String) -> Vec<Message> {
+    fn prompt_messages(&self, system: String) -> Vec<Message> {
         let mut messages = vec![prompt::system(system)];
         messages.extend(input::fitted(&self.last_messages(), self.model.history_tokens()));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
@@ -297,7 +297,7 @@ fn ask_intent(s: &Chat) -> Ask {
         "properties": { "intent": { "enum": ["search", "summarize", "conversation_query"] } },
     });
     let text = prompt::render(INTENT.of(&s.model), json!({}));
-    Ask::one(prompt::call("intent", s.told(text), Some(schema), INTENT_TOKENS_MAX).label("understanding"))
+    Ask::one(prompt::call("intent", s.prompt_messages(text), Some(schema), INTENT_TOKENS_MAX).label("understanding"))
 }
 
 fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
@@ -346,7 +346,7 @@ fn ask_plan(s: &Chat) -> Ask {
         "additionalProperties": false,
         "properties": { "stages": { "type": "array", "maxItems": 2, "items": { "enum": ["search", "summarize"] } } },
     });
-    Ask::one(prompt::call("plan", s.told(text), Some(schema), PLAN_TOKENS_MAX).label("planning"))
+    Ask::one(prompt::call("plan", s.prompt_messages(text), Some(schema), PLAN_TOKENS_MAX).label("planning"))
 }
 
 fn fold_plan(s: &mut Chat, replies: &Replies<'_>) -> Go {
@@ -379,15 +379,9 @@ fn spans(s: &Chat) -> Vec<Span> {
     evidence::found(stages::SEARCH, evidence::Trust::Untrusted, &s.row.search_results, None).spans
 }
 
-fn told(s: &Chat) -> (Vec<Message>, Vec<Span>) {
+fn prompt_messages(s: &Chat) -> (Vec<Message>, Vec<Span>) {
     let instructions = claims::with_abstention(&prompt::render(RESPOND.of(&s.model), json!({})), &s.model, spans(s).len());
-    let mut messages = s.told(instructions);
-    let question = messages.pop();
-    let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&spans(s), &s.asked(), s.model.evidence_tokens(used, s.answer_tokens()));
-    messages.extend(evidence);
-    messages.extend(question);
-    (messages, shown)
+    answer::with_evidence(s.prompt_messages(instructions), &spans(s), &s.full_question(), &s.model, s.answer_tokens())
 }
 
 /// A summary is the answer; search results need one written, if there are any.
@@ -395,7 +389,7 @@ fn ask_answer(s: &Chat) -> Ask {
     if s.holds(Stage::Summarize) || spans(s).is_empty() {
         return Ask::nothing();
     }
-    let (messages, shown) = told(s);
+    let (messages, shown) = prompt_messages(s);
     let schema = claims::schema(&s.model, shown.len());
     Ask::one(prompt::call(ANSWER, messages, schema, s.answer_tokens()).label("answering").last())
 }
@@ -409,8 +403,8 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         let answer = answer::finish(&s.row.summary, &[], false);
         return end(s, answer);
     }
-    let (_, shown) = told(s);
-    let answer = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+    let (_, shown) = prompt_messages(s);
+    let answer = match claims::read_reply(replies, claims::is_asked(&s.model, shown.len())) {
         // A search with words that a model would have chosen better, or a summary that no model wrote.
         _ if shown.is_empty() && s.model_failure.is_some() => {
             return no_model::fail("chat", s.model_failure.as_deref().unwrap_or_default(), &[]);
@@ -428,10 +422,10 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
         }
         Ok(said) => return checked(s, Unchecked::new(said, shown, s.strict, s.means())),
         Err(failure) if no_model::is_down(&failure) => {
-            return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX));
+            return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.full_question(), LISTED_TOKENS_MAX));
         }
         Err(_) => {
-            let shown = answer::pick(&spans(s), &s.asked(), LISTED_TOKENS_MAX);
+            let shown = answer::pick(&spans(s), &s.full_question(), LISTED_TOKENS_MAX);
             answer::finish(&answer::listed("No model wrote an answer; this was found:", &shown), &shown, false)
         }
     };

@@ -1,7 +1,7 @@
 //! Search results are kept with their thread: the same question within a day is not searched again (C3). A summary is not kept, because its
 //! material changes.
 
-use graph::{Context, Note, Reach};
+use graph::{Context, Note, NoteScope};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -18,13 +18,13 @@ pub(super) fn keep(s: &Chat) -> Vec<Note> {
     }
     let Row { query, turn, search_results, search_confidence, .. } = s.row.clone();
     let row = Row { query, turn, search_results, search_confidence, ..Row::default() };
-    vec![Note { kind: KIND.to_owned(), key: key(&s.asked()), value: json!(row), reach: Reach::Thread, ms_max: Some(MS_MAX) }]
+    vec![Note { kind: KIND.to_owned(), key: key(&s.full_question()), value: json!(row), reach: NoteScope::Thread, ms_max: Some(MS_MAX) }]
 }
 
 pub(super) fn recall(input: &mut Value, context: &Context) -> bool {
     let is_heard = context::fill(input, context, RECALLED_MESSAGES_MAX);
     mark_without_findings(input, context);
-    let key = key(&context::asked(input));
+    let key = key(&context::full_question(input));
     let found = context.notes.iter().find(|note| note.kind == KIND && note.key == key).and_then(|note| Row::deserialize(&note.value).ok());
     let Some(settings) = context::settings(input) else { return is_heard };
     settings.entry("turn").or_insert_with(|| json!(context.turns + 1));

@@ -32,7 +32,7 @@ pub(super) fn ask(s: &Chat) -> Ask {
     match current(s) {
         Some(Stage::Search) => {
             let request = |tool: &str, label: &str| {
-                let request = Request::from(graph::tool(tool, json!({ "query": s.asked() })));
+                let request = Request::from(graph::tool(tool, json!({ "query": s.full_question() })));
                 request.label(label).attempts(3).deadline_ms(SEARCH_MS_MAX)
             };
             let mut ask = Ask::nothing();
@@ -55,11 +55,11 @@ pub(super) fn ask(s: &Chat) -> Ask {
 
 pub(super) fn fold(s: &mut Chat, replies: &Replies<'_>) -> Go {
     let Some(stage) = current(s) else { return Go::to("answer") };
-    let came = match replies.is_empty() {
+    let result = match replies.is_empty() {
         true => Err("nothing was answered yet that could be summed up".to_owned()),
         false => joined(replies),
     };
-    let note = match came.and_then(|found| keep(s, stage, found)) {
+    let note = match result.and_then(|found| keep(s, stage, found)) {
         Ok(()) => {
             s.executed.push(stage);
             json!({ "stage": stage, "ok": true })

@@ -2,18 +2,18 @@ use graph::{Effect, FailureKind, Message, Reply};
 use serde_json::{Value, json};
 
 use super::{COLUMNS, Intent, Row, export, import, intent_by_words};
-use crate::played::{Played, failed, found, play, words};
+use crate::played::{PlayedRun, failed, found, play, words};
 
 fn said(turns: usize) -> Value {
     let turn = |n: usize| [json!({ "role": "user", "content": format!("q{n}") }), json!({ "role": "assistant", "content": format!("a{n}") })];
     (1..=turns).flat_map(turn).collect()
 }
 
-fn check(input: Value, intent: &Reply, stages: &Reply) -> Played {
+fn check(input: Value, intent: &Reply, stages: &Reply) -> PlayedRun {
     changed(input, intent, stages, &[])
 }
 
-fn changed(mut input: Value, intent: &Reply, stages: &Reply, other: &[(&str, Reply)]) -> Played {
+fn changed(mut input: Value, intent: &Reply, stages: &Reply, other: &[(&str, Reply)]) -> PlayedRun {
     input["model"] = json!({ "is_small": false, "context_tokens": 32_000 });
     play("chat", input, &mut |effect, _| {
         if let Some((_, reply)) = other.iter().find(|(name, _)| *name == effect.name()) {
@@ -199,7 +199,7 @@ fn c3_what_was_searched_is_remembered_in_its_thread_and_a_summary_is_not() {
         kind: "row".into(),
         key: json!(question.to_lowercase()),
         value,
-        reach: graph::Reach::Thread,
+        reach: graph::NoteScope::Thread,
         ms_max: None,
     };
     let notes = vec![note(
@@ -255,7 +255,7 @@ fn c4_a_search_that_fails_or_finds_nothing_is_said() {
 fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     let down = || failed(FailureKind::Network);
     let is_failed =
-        |end: &Played| matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck"));
+        |end: &PlayedRun| matches!(&end.outcome, graph::Outcome::Failed { fault } if fault.to_string().contains("no model answered: no luck"));
     let end = changed(json!({ "question": "x" }), &down(), &down(), &[("answer", down())]);
     assert!(is_failed(&end), "{:?}", end.outcome);
     assert!(end.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"));

@@ -144,11 +144,11 @@ fn fold_offer(s: &mut Completion, replies: &Replies<'_>) -> Go {
     }
     let calls = match replies.value(0) {
         Ok(value) => value.get("tool_calls").and_then(Value::as_array).cloned().unwrap_or_default(),
-        Err(failure) if failure.kind == FailureKind::Invalid => return again(s, "offer", "call a tool", failure.message),
+        Err(failure) if failure.kind == FailureKind::Invalid => return retry_or_fail(s, "offer", "call a tool", failure.message),
         Err(failure) => return Go::fail(format!("no model answered: {}", failure.message)),
     };
     if calls.is_empty() {
-        return if must_call(s) { again(s, "offer", "call a tool", "it called none".to_owned()) } else { Go::to("answer") };
+        return if must_call(s) { retry_or_fail(s, "offer", "call a tool", "it called none".to_owned()) } else { Go::to("answer") };
     }
     let words = calls.iter().filter_map(|call| call["name"].as_str()).collect::<Vec<_>>().join(", ");
     s.output = json!({ "answer": "", "tool_calls": calls });
@@ -157,7 +157,7 @@ fn fold_offer(s: &mut Completion, replies: &Replies<'_>) -> Go {
 }
 
 /// Retries with the objection, or ends the run.
-fn again(s: &mut Completion, node: &'static str, task: &str, why: String) -> Go {
+fn retry_or_fail(s: &mut Completion, node: &'static str, task: &str, why: String) -> Go {
     s.attempts += 1;
     if s.attempts < ATTEMPTS_MAX {
         s.objection = why;
@@ -180,14 +180,14 @@ fn fold_answer(s: &mut Completion, replies: &Replies<'_>) -> Go {
         Ok(output) => s.output = output.clone(),
         Err(Failure { message, .. }) => return Go::fail(message),
     }
-    if s.input.schema.is_some() { Go::to("shape") } else { said(s) }
+    if s.input.schema.is_some() { Go::to("shape") } else { final_message(s) }
 }
 
 fn answer_of(output: &Value) -> String {
     output.get("answer").and_then(Value::as_str).map_or_else(|| output.to_string(), str::to_owned)
 }
 
-fn said(s: &Completion) -> Go {
+fn final_message(s: &Completion) -> Go {
     Go::end().say("user", s.input.question.as_str()).say("assistant", answer_of(&s.output))
 }
 
@@ -214,9 +214,9 @@ fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {
             } else {
                 s.output = json!({ "answer": json.to_string(), "parsed": json });
             }
-            said(s)
+            final_message(s)
         }
-        Err(failure) if failure.kind == FailureKind::Invalid => again(s, "shape", "fit the answer into the schema", failure.message),
+        Err(failure) if failure.kind == FailureKind::Invalid => retry_or_fail(s, "shape", "fit the answer into the schema", failure.message),
         Err(failure) => Go::fail(format!("no model answered: {}", failure.message)),
     }
 }
@@ -224,7 +224,7 @@ fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driven::{Driven, ScriptedReply, drive};
+    use crate::driven::{DrivenRun, ScriptedReply, drive};
 
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn input(more: Value) -> Value {
@@ -237,7 +237,7 @@ mod tests {
         json!({ "name": "weather", "description": "", "schema": { "type": "object", "properties": { "city": { "type": "string" } } } })
     }
 
-    fn driven(more: Value, offer: &[ScriptedReply], shape: &[ScriptedReply]) -> Driven {
+    fn driven(more: Value, offer: &[ScriptedReply], shape: &[ScriptedReply]) -> DrivenRun {
         drive(&flow().unwrap(), input(more), |effect, before| match effect.name() {
             OFFER => offer[before].clone(),
             SHAPE => shape[before].clone(),

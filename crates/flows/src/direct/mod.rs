@@ -27,7 +27,7 @@ use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
 use crate::toolbox::DOCUMENTS;
-use crate::verify::{Means, Unchecked, Verify};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
@@ -123,7 +123,7 @@ fn output(s: &Direct) -> Value {
 }
 
 impl Direct {
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -132,8 +132,8 @@ impl Direct {
         claims::is_asked(&self.model, self.shown.len())
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn messages(&self) -> Vec<Message> {
@@ -153,7 +153,7 @@ fn ask_docs(s: &Direct) -> Ask {
     if !s.docs {
         return Ask::nothing();
     }
-    let call = graph::tool(DOCUMENTS, json!({ "query": prompt::clipped(&s.asked(), 300), "size": DOCS_SIZE }));
+    let call = graph::tool(DOCUMENTS, json!({ "query": prompt::clipped(&s.full_question(), 300), "size": DOCS_SIZE }));
     Ask::one(Request::from(call).label("searching the documents").attempts(2).deadline_ms(DOCS_MS_MAX))
 }
 
@@ -164,7 +164,7 @@ fn fold_docs(s: &mut Direct, replies: &Replies<'_>) -> Go {
     match replies.parse::<evidence::Found>(0) {
         Ok(found) => {
             let budget = s.model.evidence_tokens(prompt::tokens_of(&s.messages()), TOKENS_MAX);
-            s.shown = answer::pick(&found.spans, &s.asked(), budget);
+            s.shown = answer::pick(&found.spans, &s.full_question(), budget);
             Go::to("answer").note("evidence", json!({ "passages": found.spans.len(), "shown": s.shown.len() }))
         }
         Err(failure) => Go::to("answer").note("docs_failed", failure.to_string()),
@@ -177,7 +177,7 @@ fn ask(s: &Direct) -> Ask {
 }
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
-    let go = match claims::heard(replies, s.is_in_facts()) {
+    let go = match claims::read_reply(replies, s.is_in_facts()) {
         Ok(said) if s.settings.may_decline && said.markdown.trim().starts_with(DECLINES) => {
             s.declined = Some("it needs a tool".to_owned());
             s.answer = answer::finish(DECLINED, &[], false);
@@ -222,14 +222,14 @@ fn ended(s: &Direct, go: Go) -> Go {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::driven::{Driven, ScriptedReply, drive, passages};
+    use crate::driven::{DrivenRun, ScriptedReply, drive, passages};
     use evidence::{DecisionWeights, JUDGE, JudgeReply, JudgeRequest, Judgement};
     use graph::{Failure, FailureKind, Outcome, Run, Start};
 
     const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
 
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
-    fn direct(input: Value, docs: ScriptedReply, answer: ScriptedReply) -> Driven {
+    fn direct(input: Value, docs: ScriptedReply, answer: ScriptedReply) -> DrivenRun {
         drive(&flow().unwrap(), input, |effect, _| match effect.name() {
             DOCUMENTS => docs.clone(),
             ANSWER => answer.clone(),

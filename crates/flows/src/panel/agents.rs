@@ -4,13 +4,13 @@ use graph::{Ask, Digest, Go, Replies, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{EXPERT_STEPS_MAX, Ending, Error, Expert, Kind, Panel, RESEARCH_STEPS_MAX, Research, Word};
+use super::state::{AgentMessage, EXPERT_STEPS_MAX, Error, Expert, FinalizeReason, Kind, Panel, RESEARCH_STEPS_MAX, Research};
 use super::table::{Report, Step};
-use super::worker::{EXPERT, Handed, RESEARCHER, Task};
+use super::worker::{EXPERT, RESEARCHER, Task, WorkerResult};
 use super::{Done, HISTORY_TURNS_MAX, ORCHESTRATOR, critics, finalizer, orchestrate};
 use crate::approval::{self, Decision, REVISIONS_MAX};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{self, Aim, Toolbox};
+use crate::toolbox::{self, PlanPurpose, Toolbox};
 
 type Parts = (fn(&Panel) -> Ask, fn(&mut Panel, &Replies<'_>) -> Done);
 
@@ -35,14 +35,14 @@ const SMALL_STEPS_MAX: usize = 3;
 const WORKER_MS_MAX: u64 = 15 * 60 * 1_000;
 
 fn ask_tools(s: &Panel) -> Ask {
-    Ask::one(toolbox::ask(&s.asked()))
+    Ask::one(toolbox::ask(&s.full_question()))
 }
 
 /// Without a tool list the panel answers from the model's own knowledge, and says so.
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
-            s.tools = toolbox.fitting(&s.model, Aim::Answers, false).tools;
+            s.tools = toolbox.fitting(&s.model, PlanPurpose::Answers, false).tools;
             json!({ "tools": s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>() })
         }
         Err(failure) => json!({ "tools": [], "why": failure.to_string() }),
@@ -78,7 +78,7 @@ fn ask_plan(s: &Panel) -> Ask {
         json!({
             "research_max": research_max,
             "expert_max": expert_max,
-            "tools": toolbox(s).told(profile),
+            "tools": toolbox(s).describe(profile),
             "feedback": feedback(s, Step::Planner),
             "plan": logical_plan(s),
         }),
@@ -134,7 +134,7 @@ fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
 }
 
 pub(super) fn respond(s: &mut Panel, from: Step, content: String, step_id: Option<usize>) {
-    s.say(Word { sender: from.name().into(), receiver: ORCHESTRATOR.into(), kind: Kind::Response, content, step_id });
+    s.add_message(AgentMessage { sender: from.name().into(), receiver: ORCHESTRATOR.into(), kind: Kind::Response, content, step_id });
 }
 
 fn ask_research(s: &Panel) -> Ask {
@@ -143,7 +143,7 @@ fn ask_research(s: &Panel) -> Ask {
         let name = Step::Researcher.name();
         let words = s.messages.iter().filter(|word| word.step_id == Some(index) && (word.receiver == name || word.sender == name));
         let task = Task {
-            question: s.asked(),
+            question: s.full_question(),
             steps: vec![one.step.clone()],
             messages: words.cloned().collect(),
             results: Vec::new(),
@@ -163,12 +163,12 @@ fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let mut errors = Vec::new();
     let mut noted = Vec::new();
     for (at, index) in s.to_research().into_iter().enumerate() {
-        match replies.parse::<Handed>(at) {
-            Ok(Handed { error: Some(failure), memory, .. }) => {
+        match replies.parse::<WorkerResult>(at) {
+            Ok(WorkerResult { error: Some(failure), memory, .. }) => {
                 s.research[index].memory = Some(memory);
                 errors.push(Error::of(Step::Researcher, &failure));
             }
-            Ok(Handed { result, memory, .. }) if !result.trim().is_empty() => {
+            Ok(WorkerResult { result, memory, .. }) if !result.trim().is_empty() => {
                 noted.push(json!({ "step": index, "passages": memory.spans.len() }));
                 let one = &mut s.research[index];
                 (one.result, one.verdict, one.memory) = (Some(result), None, Some(memory));
@@ -184,7 +184,7 @@ fn fold_research(s: &mut Panel, replies: &Replies<'_>) -> Done {
 fn ask_expert(s: &Panel) -> Ask {
     let name = Step::Expert.name();
     let task = Task {
-        question: s.asked(),
+        question: s.full_question(),
         steps: s.expert_steps.clone(),
         messages: s.messages.iter().filter(|word| word.receiver == name || word.sender == name).cloned().collect(),
         results: s.research.iter().map(|one| format!("{}: {}", one.step, one.result.as_deref().unwrap_or_default())).collect(),
@@ -198,12 +198,12 @@ fn ask_expert(s: &Panel) -> Ask {
 }
 
 fn fold_expert(s: &mut Panel, replies: &Replies<'_>) -> Done {
-    match replies.parse::<Handed>(0) {
-        Ok(Handed { error: Some(failure), .. }) | Err(failure) => Done::Wrong(vec![Error::of(Step::Expert, &failure)]),
-        Ok(Handed { result, .. }) if result.trim().is_empty() => {
+    match replies.parse::<WorkerResult>(0) {
+        Ok(WorkerResult { error: Some(failure), .. }) | Err(failure) => Done::Wrong(vec![Error::of(Step::Expert, &failure)]),
+        Ok(WorkerResult { result, .. }) if result.trim().is_empty() => {
             Done::Wrong(vec![Error::validation(Step::Expert, "the expert came back without an answer")])
         }
-        Ok(Handed { result, reasoning, memory, .. }) => {
+        Ok(WorkerResult { result, reasoning, memory, .. }) => {
             let note = json!({ "answer": result });
             s.expert = Some(Expert { answer: result, reasoning, memory });
             s.expert_verdict = None;
@@ -250,7 +250,7 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
         Decision::Revise(reason) if s.messages.iter().filter(|word| word.sender == PERSON).count() < REVISIONS_MAX => {
             // The planner reads it as it reads what a critic says.
             let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
-            s.say(Word { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
+            s.add_message(AgentMessage { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
             s.current_step = Step::Planner;
             return Go::to(Step::Planner.name()).note("approval", json!({ "revise": reason }));
         }
@@ -270,7 +270,7 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
 }
 
 fn declined(s: &mut Panel, reason: String) -> Go {
-    s.ending = Some(Ending::Declined);
+    s.ending = Some(FinalizeReason::Declined);
     s.current_step = Step::Finalizer;
     let note = if reason.is_empty() { json!("declined") } else { json!({ "declined": reason }) };
     s.reason = reason;

@@ -84,10 +84,10 @@ fn is_decided(profile: &ModelProfile, findings: &[Finding]) -> bool {
 /// The model call about a draft, if its findings do not decide; also used to measure critics outside a panel.
 pub fn ask_about(profile: &ModelProfile, draft: &Draft<'_>) -> Option<Request> {
     let findings = review(draft);
-    (!is_decided(profile, &findings)).then(|| about(profile, draft, &findings))
+    (!is_decided(profile, &findings)).then(|| critic_request(profile, draft, &findings))
 }
 
-fn about(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Request {
+fn critic_request(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Request {
     let (standard, work) = match draft.step {
         Some(step) => (&RESEARCH, format!("Step: {step}\nResult: {}", draft.text)),
         None if draft.reasoning.is_empty() => (&EXPERT, format!("Answer: {}", draft.text)),
@@ -98,7 +98,7 @@ fn about(profile: &ModelProfile, draft: &Draft<'_>, findings: &[Finding]) -> Req
 
 /// The critic's decision about a draft.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Judged {
+pub struct CriticDecision {
     /// Whether the draft was rejected.
     pub is_rejected: bool,
     /// Feedback for its author.
@@ -110,17 +110,17 @@ pub struct Judged {
 }
 
 /// A critic's decision about a draft, given the model's reply; `None` if no model was called.
-pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<Judged, String> {
+pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -> Result<CriticDecision, String> {
     let findings = review(draft);
     if is_decided(profile, &findings) {
-        return Ok(Judged { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
+        return Ok(CriticDecision { is_rejected: true, feedback: review::feedback(&findings), findings, model_rejects: None });
     }
     let value = reply.ok_or("the critic's model was not asked")?;
     let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
     let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
     let model_rejects = Some(said.decision == Decision::Reject);
     let verdict = settled(profile, &findings, tidy(said));
-    Ok(Judged { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
+    Ok(CriticDecision { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
 }
 
 fn rejected_by(findings: &[Finding]) -> Verdict {
@@ -163,7 +163,7 @@ fn answered(s: &mut Panel, step: Step, verdict: &Verdict, step_id: Option<usize>
 pub(super) fn ask_plan(s: &Panel) -> Ask {
     let research: Vec<&str> = s.research.iter().map(|one| one.step.as_str()).collect();
     let work = json!({ "research_steps": research, "expert_steps": s.expert_steps }).to_string();
-    Ask::one(ask(&s.model, &s.asked(), &PLAN, work, &[], &[]).label(Step::CriticPlanner.name()))
+    Ask::one(ask(&s.model, &s.full_question(), &PLAN, work, &[], &[]).label(Step::CriticPlanner.name()))
 }
 
 pub(super) fn fold_plan(s: &mut Panel, replies: &Replies<'_>) -> Done {
@@ -188,7 +188,7 @@ fn research_findings(s: &Panel, index: usize) -> Vec<Finding> {
 
 fn with_research<T>(s: &Panel, index: usize, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let one = &s.research[index];
-    let question = s.asked();
+    let question = s.full_question();
     let spans = one.memory.as_ref().map_or(&[][..], |memory| &memory.spans);
     let draft =
         Draft { question: &question, step: Some(&one.step), text: one.result.as_deref().unwrap_or_default(), reasoning: "", spans, judged: None };
@@ -293,7 +293,7 @@ fn with_findings(mut note: Value, findings: &[Finding]) -> Value {
 
 fn with_answer<T>(s: &Panel, then: impl FnOnce(&Draft<'_>) -> T) -> T {
     let (text, reasoning) = s.expert.as_ref().map_or(("", ""), |expert| (&expert.answer, &expert.reasoning));
-    let (question, spans) = (s.asked(), s.spans());
+    let (question, spans) = (s.full_question(), s.spans());
     with_judged(s, Draft { question: &question, step: None, text, reasoning, spans: &spans, judged: None }, then)
 }
 

@@ -8,7 +8,7 @@ use graph::{Ask, Go, Message, Replies};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::state::{Ending, Kind, Panel};
+use super::state::{FinalizeReason, Kind, Panel};
 use super::{Done, UNANSWERED, agents, table::Step};
 use crate::answer::{self, Answer};
 use crate::approval;
@@ -32,8 +32,8 @@ pub(super) fn ask(s: &Panel) -> Ask {
     if let Some(unchecked) = &s.unchecked {
         return unchecked.ask(s.means());
     }
-    let Some(expert) = s.expert.as_ref().filter(|_| s.ending == Some(Ending::Approved)) else { return Ask::nothing() };
-    let (messages, _) = told(s, &expert.answer);
+    let Some(expert) = s.expert.as_ref().filter(|_| s.ending == Some(FinalizeReason::Approved)) else { return Ask::nothing() };
+    let (messages, _) = prompt_messages(s, &expert.answer);
     let tokens_max = if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };
     let mut ask = Ask::one(prompt::call(ANSWER, messages, None, tokens_max).label("answering").last());
     if !s.model.is_small {
@@ -47,29 +47,31 @@ pub(super) fn ask(s: &Panel) -> Ask {
                 })
             })
             .collect();
-        let text = prompt::render(TRACE, json!({ "question": s.asked(), "reasoning": expert.reasoning, "words": words }));
+        let text = prompt::render(TRACE, json!({ "question": s.full_question(), "reasoning": expert.reasoning, "words": words }));
         let schema = json!({
             "type": "object",
             "required": ["final_reasoning_trace"],
             "additionalProperties": false,
             "properties": { "final_reasoning_trace": { "type": "string", "minLength": 1 } },
         });
-        ask.add(prompt::call("trace", vec![prompt::system(text), prompt::user(s.asked())], Some(schema), TRACE_TOKENS_MAX).label("retracing").last());
+        ask.add(
+            prompt::call("trace", vec![prompt::system(text), prompt::user(s.full_question())], Some(schema), TRACE_TOKENS_MAX)
+                .label("retracing")
+                .last(),
+        );
     }
     ask
 }
 
 /// Used by both `ask` and `fold`, so that an answer is checked against exactly what was shown.
-fn told(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
+fn prompt_messages(s: &Panel, approved: &str) -> (Vec<Message>, Vec<Span>) {
     let profile = &s.model;
-    let mut messages = vec![prompt::system(prompt::render(FINALIZER.of(profile), json!({ "answer": approved })))];
-    let question = prompt::user(prompt::clipped(&s.asked(), profile.question_tokens()));
-    let used = prompt::tokens_of(&messages) + prompt::tokens_of(std::slice::from_ref(&question));
-    let about = format!("{}\n{approved}", s.asked());
-    let (evidence, shown) = answer::show(&s.spans(), &about, profile.evidence_tokens(used, TOKENS_MAX));
-    messages.extend(evidence);
-    messages.push(question);
-    (messages, shown)
+    let messages = vec![
+        prompt::system(prompt::render(FINALIZER.of(profile), json!({ "answer": approved }))),
+        prompt::user(prompt::clipped(&s.full_question(), profile.question_tokens())),
+    ];
+    let about = format!("{}\n{approved}", s.full_question());
+    answer::with_evidence(messages, &s.spans(), &about, profile, TOKENS_MAX)
 }
 
 pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
@@ -81,8 +83,8 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
         unchecked.fold(s.means(), replies);
         return checked(s, unchecked);
     }
-    let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(Ending::Approved)) else { return Done::End(end(s)) };
-    let (_, shown) = told(s, &expert.answer);
+    let Some(expert) = s.expert.clone().filter(|_| s.ending == Some(FinalizeReason::Approved)) else { return Done::End(end(s)) };
+    let (_, shown) = prompt_messages(s, &expert.answer);
     let (raw, trouble) = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => (text, None),
         // It was approved, so it is better than no answer.
@@ -119,39 +121,39 @@ fn checked(s: &mut Panel, unchecked: Unchecked) -> Done {
     s.final_answer = answer.body.clone();
     s.answer = Some(answer);
     agents::respond(s, Step::Finalizer, "The final answer is ready.".to_owned(), None);
-    Done::End(failure.into_iter().fold(said(s), |go, why| go.note("check_failed", why)))
+    Done::End(failure.into_iter().fold(final_message(s), |go, why| go.note("check_failed", why)))
 }
 
 /// The message if there is no approved answer.
 pub(super) fn end(s: &mut Panel) -> Go {
-    if s.is_model_down && matches!(s.ending, Some(Ending::Error | Ending::RetriesSpent)) {
+    if s.is_model_down && matches!(s.ending, Some(FinalizeReason::Error | FinalizeReason::RetriesSpent)) {
         let last = s.errors.last().map(|error| format!("{} failed: {}", error.component, error.message)).unwrap_or_default();
         let why = if s.reason.is_empty() { last } else { s.reason.clone() };
-        let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
+        let shown = answer::pick(&s.spans(), &s.full_question(), LISTED_TOKENS_MAX);
         return no_model::fail("panel", &why, &shown);
     }
     let answer = match s.ending {
-        Some(Ending::Declined) => fixed(&approval::declined_words(DECLINED, &s.reason)),
-        Some(Ending::Error) => {
+        Some(FinalizeReason::Declined) => fixed(&approval::declined_words(DECLINED, &s.reason)),
+        Some(FinalizeReason::Error) => {
             let why = s.errors.last().map_or_else(String::new, |error| {
                 let kind = format!("{:?}", error.kind).to_lowercase();
                 format!(" {} failed ({kind} error): {}", error.component, error.message)
             });
-            let shown = answer::pick(&s.spans(), &s.asked(), LISTED_TOKENS_MAX);
+            let shown = answer::pick(&s.spans(), &s.full_question(), LISTED_TOKENS_MAX);
             if shown.is_empty() {
                 fixed(&format!("{UNANSWERED}{why}"))
             } else {
                 answer::finish(&answer::listed(&format!("{UNANSWERED}{why}\n\nThis was found until then:"), &shown), &shown, false)
             }
         }
-        Some(Ending::RetriesSpent | Ending::RetryCannotHelp) if !s.reason.is_empty() => fixed(&format!("{UNANSWERED} {}", s.reason)),
-        Some(Ending::RetriesSpent | Ending::RetryCannotHelp | Ending::Approved) | None => fixed(UNANSWERED),
+        Some(FinalizeReason::RetriesSpent | FinalizeReason::RetryCannotHelp) if !s.reason.is_empty() => fixed(&format!("{UNANSWERED} {}", s.reason)),
+        Some(FinalizeReason::RetriesSpent | FinalizeReason::RetryCannotHelp | FinalizeReason::Approved) | None => fixed(UNANSWERED),
     };
     s.final_answer = answer.body.clone();
     s.final_reasoning_trace =
-        if matches!(s.ending, Some(Ending::RetriesSpent | Ending::RetryCannotHelp)) { UNANSWERED.to_owned() } else { retraced(s) };
+        if matches!(s.ending, Some(FinalizeReason::RetriesSpent | FinalizeReason::RetryCannotHelp)) { UNANSWERED.to_owned() } else { retraced(s) };
     s.answer = Some(answer);
-    said(s)
+    final_message(s)
 }
 
 /// A fixed text that needs no sources.
@@ -159,7 +161,7 @@ fn fixed(words: &str) -> Answer {
     answer::finish(words, &[], false)
 }
 
-fn said(s: &Panel) -> Go {
+fn final_message(s: &Panel) -> Go {
     let answer = s.answer.clone().unwrap_or_default();
     Go::end().note("answer", answer.summary()).say("user", s.question.as_str()).say("assistant", answer.text)
 }

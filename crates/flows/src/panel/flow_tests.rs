@@ -1,20 +1,20 @@
 use graph::{Effect, FailureKind, Reply};
 use serde_json::{Value, json};
 
-use crate::played::{Played, failed, found, play, play_edited, usual_tools, words};
+use crate::played::{PlayedRun, failed, found, play, play_edited, usual_tools, words};
 
 /// Replies, in turn, for the named agents; the last one repeats. Other agents succeed.
 type Script<'s> = &'s [(&'s str, &'s [Reply])];
 
-fn check(input: Value, script: Script<'_>) -> Played {
+fn check(input: Value, script: Script<'_>) -> PlayedRun {
     edited(input, None, script)
 }
 
-fn edited(input: Value, edit: Option<(&str, Value)>, script: Script<'_>) -> Played {
-    let mut heard = std::collections::BTreeMap::<String, usize>::new();
+fn edited(input: Value, edit: Option<(&str, Value)>, script: Script<'_>) -> PlayedRun {
+    let mut received = std::collections::BTreeMap::<String, usize>::new();
     play_edited("panel", input, edit, &mut |effect, _| {
         let who = who(effect);
-        let at = heard.entry(who.clone()).or_default();
+        let at = received.entry(who.clone()).or_default();
         *at += 1;
         if let Some((_, replies)) = script.iter().find(|(name, _)| *name == who) {
             return Some(replies[(*at - 1).min(replies.len() - 1)].clone());

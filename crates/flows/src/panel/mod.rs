@@ -39,10 +39,10 @@ use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::direct::ANSWER;
 use crate::input::{Approve, Input};
 use crate::settings::SettingsType;
-use state::{Ending, Error, Kind, Panel, Word};
-use table::{Report, Step, When};
+use state::{AgentMessage, Error, FinalizeReason, Kind, Panel};
+use table::{Report, Step, TransitionCondition};
 
-pub use critics::{Judged, ask_about, judge};
+pub use critics::{CriticDecision, ask_about, judge};
 pub(crate) use state::{Settings, TOOL_CALLS_MAX};
 pub(crate) use worker::uncited;
 pub use worker::{EXPERT_FLOW, RESEARCHER, RESEARCHER_FLOW, expert, researcher};
@@ -137,8 +137,8 @@ fn output(s: &Panel) -> Value {
         "expert_reasoning": s.expert.as_ref().map(|expert| &expert.reasoning),
         "retry_count": s.retry_count,
         "retry_limit": s.settings.retry_limit,
-        "error": last.filter(|_| s.ending == Some(Ending::Error)),
-        "error_component": last.filter(|_| s.ending == Some(Ending::Error)).map(|error| &error.component),
+        "error": last.filter(|_| s.ending == Some(FinalizeReason::Error)),
+        "error_component": last.filter(|_| s.ending == Some(FinalizeReason::Error)).map(|error| &error.component),
         "errors": s.errors,
         "messages": s.messages,
     });
@@ -172,12 +172,12 @@ impl Node<Panel> for Agent {
 
     fn fold(&self, s: &mut Panel, replies: &Replies<'_>) -> Go {
         // After an error ended the question, the state need not be valid any more.
-        let is_over = self.step == Step::Finalizer && s.ending == Some(Ending::Error);
+        let is_over = self.step == Step::Finalizer && s.ending == Some(FinalizeReason::Error);
         if let Some(error) = s.check(self.step).err().filter(|_| !is_over) {
             // An invalid state cannot be trusted, so the run is forced to its end.
             s.errors.push(error);
             if self.step == Step::Finalizer {
-                s.ending = Some(Ending::Error);
+                s.ending = Some(FinalizeReason::Error);
                 return finalizer::end(s);
             }
             return orchestrate(s, self.step, Report::Critical, 1);
@@ -192,7 +192,13 @@ impl Node<Panel> for Agent {
                 let note = json!(errors);
                 for error in errors {
                     let content = format!("{:?}: {}", error.kind, error.message).to_lowercase();
-                    s.say(Word { sender: error.component.clone(), receiver: ORCHESTRATOR.into(), kind: Kind::Error, content, step_id: None });
+                    s.add_message(AgentMessage {
+                        sender: error.component.clone(),
+                        receiver: ORCHESTRATOR.into(),
+                        kind: Kind::Error,
+                        content,
+                        step_id: None,
+                    });
                     s.errors.push(error);
                 }
                 orchestrate(s, self.step, if is_critical { Report::Critical } else { Report::Failed }, 1).note("error", note)
@@ -222,22 +228,22 @@ fn orchestrate(s: &mut Panel, step: Step, report: Report, count: u32) -> Go {
     if row.is_retry {
         s.retry_count += count;
     }
-    let is_final = when == When::Rejected && verdict_is_final(s, step);
+    let is_final = when == TransitionCondition::Rejected && verdict_is_final(s, step);
     if (is_final || s.retry_count >= s.settings.retry_limit)
-        && let Some(spent) = table::find(step, When::RetriesSpent)
+        && let Some(spent) = table::find(step, TransitionCondition::RetriesSpent)
     {
         s.reason = given_up(s, step, when, is_final);
-        (when, row) = (When::RetriesSpent, spent);
+        (when, row) = (TransitionCondition::RetriesSpent, spent);
     }
     // A model that failed permanently ends the run as failed; a rejection, a budget or an unusable reply does not.
     s.is_model_down = matches!(report, Report::Failed | Report::Critical) && s.errors.last().is_some_and(Error::is_model_down);
     let to = row.to.unwrap_or(step);
     match when {
-        When::RetriesSpent if is_final => s.ending = Some(Ending::RetryCannotHelp),
-        When::RetriesSpent => s.ending = Some(Ending::RetriesSpent),
-        When::Critical => s.ending = Some(Ending::Error),
-        When::Approved => s.ending = Some(Ending::Approved),
-        When::ApprovedWithResearch => {
+        TransitionCondition::RetriesSpent if is_final => s.ending = Some(FinalizeReason::RetryCannotHelp),
+        TransitionCondition::RetriesSpent => s.ending = Some(FinalizeReason::RetriesSpent),
+        TransitionCondition::Critical => s.ending = Some(FinalizeReason::Error),
+        TransitionCondition::Approved => s.ending = Some(FinalizeReason::Approved),
+        TransitionCondition::ApprovedWithResearch => {
             s.current_research_index = None;
             for one in &mut s.research {
                 (one.result, one.verdict, one.memory) = (None, None, None);
@@ -261,7 +267,7 @@ fn verdict_is_final(s: &Panel, step: Step) -> bool {
 }
 
 /// Why a question is given up: the last rejection with its reason, or the last error.
-fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
+fn given_up(s: &Panel, step: Step, when: TransitionCondition, is_final: bool) -> String {
     let tries = match s.retry_count {
         _ if is_final => String::new(),
         1 => " after 1 retry".to_owned(),
@@ -269,14 +275,14 @@ fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
     };
     let feedback = |verdict: &Option<state::Verdict>| verdict.as_ref().map(|verdict| verdict.feedback.clone()).unwrap_or_default();
     let (what, why) = match (when, step) {
-        (When::Rejected, Step::CriticPlanner) => ("The plan was rejected".to_owned(), feedback(&s.plan_verdict)),
-        (When::Rejected, Step::CriticResearcher) => {
+        (TransitionCondition::Rejected, Step::CriticPlanner) => ("The plan was rejected".to_owned(), feedback(&s.plan_verdict)),
+        (TransitionCondition::Rejected, Step::CriticResearcher) => {
             let is_cause = |one: &&state::Research| one.is_rejected() && (!is_final || one.verdict.as_ref().is_some_and(state::Verdict::is_final));
             let one = s.research.iter().rfind(is_cause);
             let step = one.map(|one| one.step.trim_end_matches('.')).unwrap_or_default();
             (format!("What research found for “{step}” was rejected"), one.map(|one| feedback(&one.verdict)).unwrap_or_default())
         }
-        (When::Rejected, _) => ("The expert's answer was rejected".to_owned(), feedback(&s.expert_verdict)),
+        (TransitionCondition::Rejected, _) => ("The expert's answer was rejected".to_owned(), feedback(&s.expert_verdict)),
         _ => {
             let error = s.errors.last();
             let component = error.map_or_else(|| step.name().to_owned(), |error| error.component.clone());
@@ -289,9 +295,10 @@ fn given_up(s: &Panel, step: Step, when: When, is_final: bool) -> String {
 }
 
 /// The first message to the next agent.
-fn instruct(s: &mut Panel, to: Step, when: When) {
-    let is_again = when == When::Failed;
-    let rejected = |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == When::Rejected).map(|verdict| verdict.feedback.clone());
+fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
+    let is_again = when == TransitionCondition::Failed;
+    let rejected =
+        |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == TransitionCondition::Rejected).map(|verdict| verdict.feedback.clone());
     let told: Vec<(String, Option<usize>)> = match to {
         Step::Input => Vec::new(),
         _ if is_again => {
@@ -300,14 +307,14 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
                 Step::CriticResearcher => s.to_review().into_iter().map(Some).collect(),
                 _ => vec![None],
             };
-            open.into_iter().map(|step_id| (last_told(s, to, step_id), step_id)).collect()
+            open.into_iter().map(|step_id| (last_message_to(s, to, step_id), step_id)).collect()
         }
         Step::Planner => {
             let first = format!("Develop a logical plan to answer: {}", s.question);
             vec![(rejected(&s.plan_verdict).unwrap_or(first), None)]
         }
         Step::Researcher => {
-            if when != When::Rejected {
+            if when != TransitionCondition::Rejected {
                 s.current_research_index = match s.current_research_index {
                     _ if s.settings.parallel_research => s.research.len().checked_sub(1),
                     None => Some(0),
@@ -333,11 +340,11 @@ fn instruct(s: &mut Panel, to: Step, when: When) {
         Step::Finalizer => vec![("Generate final answer and reasoning trace".to_owned(), None)],
     };
     for (content, step_id) in told {
-        s.say(Word { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
+        s.add_message(AgentMessage { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
     }
 }
 
-fn last_told(s: &Panel, to: Step, step_id: Option<usize>) -> String {
+fn last_message_to(s: &Panel, to: Step, step_id: Option<usize>) -> String {
     let told = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
     told.map(|word| word.content.clone()).unwrap_or_default()
 }

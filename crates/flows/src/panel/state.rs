@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::table::Step;
 use crate::input::ModelProfile;
-use crate::verify::{Check, Means, Unchecked, Verify};
+use crate::verify::{Check, CheckOptions, Unchecked, Verify};
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Panel {
@@ -23,7 +23,7 @@ pub(super) struct Panel {
     /// The available tools, as listed by the registry.
     pub(super) tools: Vec<crate::toolbox::Tool>,
     /// All messages between the agents, in order.
-    pub(super) messages: Vec<Word>,
+    pub(super) messages: Vec<AgentMessage>,
     /// The planner's research steps with their results.
     pub(super) research: Vec<Research>,
     pub(super) expert_steps: Vec<String>,
@@ -34,7 +34,7 @@ pub(super) struct Panel {
     pub(super) expert_verdict: Option<Verdict>,
     /// All errors; the last one may be why the question ended.
     pub(super) errors: Vec<Error>,
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<FinalizeReason>,
     /// Why the question was given up, for the user: the last rejection or error.
     #[serde(default)]
     pub(super) reason: String,
@@ -80,7 +80,7 @@ pub(super) const EXPERT_STEPS_MAX: usize = 8;
 
 /// A message between agents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Word {
+pub(super) struct AgentMessage {
     pub(super) sender: String,
     pub(super) receiver: String,
     #[serde(rename = "type")]
@@ -151,7 +151,7 @@ pub(super) enum Decision {
 /// Why the finalizer runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Ending {
+pub(super) enum FinalizeReason {
     Approved,
     RetriesSpent,
     /// A critic decided that trying again cannot help.
@@ -212,7 +212,7 @@ impl Error {
 
 impl Panel {
     /// The question in full, for tools that are not given the conversation.
-    pub(super) fn asked(&self) -> String {
+    pub(super) fn full_question(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
@@ -247,7 +247,7 @@ impl Panel {
             Step::Expert if is_planned && is_researched => Ok(()),
             Step::CriticExpert if is_planned && is_researched && self.expert.is_some() => Ok(()),
             Step::Finalizer => match self.ending {
-                Some(Ending::Approved) if self.expert.is_none() => wrong("the expert's answer is missing".to_owned()),
+                Some(FinalizeReason::Approved) if self.expert.is_none() => wrong("the expert's answer is missing".to_owned()),
                 Some(_) => Ok(()),
                 None => wrong("nothing says how it came to the finalizer".to_owned()),
             },
@@ -285,11 +285,11 @@ impl Panel {
         spans
     }
 
-    pub(super) fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    pub(super) fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
-    pub(super) fn say(&mut self, word: Word) {
+    pub(super) fn add_message(&mut self, word: AgentMessage) {
         self.messages.push(word);
     }
 }

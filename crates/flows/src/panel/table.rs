@@ -6,35 +6,35 @@ use super::state::Panel;
 
 /// Rows that name a step come first; the first matching row wins.
 pub(super) const TABLE: [Row; 15] = [
-    row(Step::Input, When::Done, Step::Planner),
-    row(Step::Planner, When::Done, Step::CriticPlanner),
-    row(Step::CriticPlanner, When::ApprovedWithResearch, Step::Researcher),
-    row(Step::CriticPlanner, When::ApprovedWithoutResearch, Step::Expert),
-    row(Step::CriticPlanner, When::Rejected, Step::Planner).a_retry(),
-    row(Step::Researcher, When::Done, Step::CriticResearcher),
-    row(Step::CriticResearcher, When::ApprovedTheLast, Step::Expert),
-    row(Step::CriticResearcher, When::ApprovedAndMore, Step::Researcher),
-    row(Step::CriticResearcher, When::Rejected, Step::Researcher).a_retry(),
-    row(Step::Expert, When::Done, Step::CriticExpert),
-    row(Step::CriticExpert, When::Approved, Step::Finalizer),
-    row(Step::CriticExpert, When::Rejected, Step::Expert).a_retry(),
+    row(Step::Input, TransitionCondition::Done, Step::Planner),
+    row(Step::Planner, TransitionCondition::Done, Step::CriticPlanner),
+    row(Step::CriticPlanner, TransitionCondition::ApprovedWithResearch, Step::Researcher),
+    row(Step::CriticPlanner, TransitionCondition::ApprovedWithoutResearch, Step::Expert),
+    row(Step::CriticPlanner, TransitionCondition::Rejected, Step::Planner).a_retry(),
+    row(Step::Researcher, TransitionCondition::Done, Step::CriticResearcher),
+    row(Step::CriticResearcher, TransitionCondition::ApprovedTheLast, Step::Expert),
+    row(Step::CriticResearcher, TransitionCondition::ApprovedAndMore, Step::Researcher),
+    row(Step::CriticResearcher, TransitionCondition::Rejected, Step::Researcher).a_retry(),
+    row(Step::Expert, TransitionCondition::Done, Step::CriticExpert),
+    row(Step::CriticExpert, TransitionCondition::Approved, Step::Finalizer),
+    row(Step::CriticExpert, TransitionCondition::Rejected, Step::Expert).a_retry(),
     // For every step except the finalizer, which always ends.
-    Row { from: None, when: When::Failed, to: None, is_retry: true },
-    Row { from: None, when: When::Critical, to: Some(Step::Finalizer), is_retry: false },
-    Row { from: None, when: When::RetriesSpent, to: Some(Step::Finalizer), is_retry: false },
+    Row { from: None, when: TransitionCondition::Failed, to: None, is_retry: true },
+    Row { from: None, when: TransitionCondition::Critical, to: Some(Step::Finalizer), is_retry: false },
+    Row { from: None, when: TransitionCondition::RetriesSpent, to: Some(Step::Finalizer), is_retry: false },
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Row {
     /// `None` is any step before the finalizer.
     pub(super) from: Option<Step>,
-    pub(super) when: When,
+    pub(super) when: TransitionCondition,
     /// `None` is the same step again.
     pub(super) to: Option<Step>,
     pub(super) is_retry: bool,
 }
 
-const fn row(from: Step, when: When, to: Step) -> Row {
+const fn row(from: Step, when: TransitionCondition, to: Step) -> Row {
     Row { from: Some(from), when, to: Some(to), is_retry: false }
 }
 
@@ -97,7 +97,7 @@ impl Step {
 
 /// The condition of a transition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum When {
+pub(super) enum TransitionCondition {
     Done,
     Approved,
     ApprovedWithResearch,
@@ -130,21 +130,21 @@ impl Row {
 }
 
 /// The condition that holds after `step` has reported. The state decides between kinds of approval.
-pub(super) fn when(s: &Panel, step: Step, report: Report) -> When {
+pub(super) fn when(s: &Panel, step: Step, report: Report) -> TransitionCondition {
     match (report, step) {
-        (Report::Done, _) => When::Done,
-        (Report::Rejected, _) => When::Rejected,
-        (Report::Failed, _) => When::Failed,
-        (Report::Critical, _) => When::Critical,
-        (Report::Approved, Step::CriticPlanner) if s.research.is_empty() => When::ApprovedWithoutResearch,
-        (Report::Approved, Step::CriticPlanner) => When::ApprovedWithResearch,
-        (Report::Approved, Step::CriticResearcher) if s.research.iter().all(|one| one.is_approved()) => When::ApprovedTheLast,
-        (Report::Approved, Step::CriticResearcher) => When::ApprovedAndMore,
-        (Report::Approved, _) => When::Approved,
+        (Report::Done, _) => TransitionCondition::Done,
+        (Report::Rejected, _) => TransitionCondition::Rejected,
+        (Report::Failed, _) => TransitionCondition::Failed,
+        (Report::Critical, _) => TransitionCondition::Critical,
+        (Report::Approved, Step::CriticPlanner) if s.research.is_empty() => TransitionCondition::ApprovedWithoutResearch,
+        (Report::Approved, Step::CriticPlanner) => TransitionCondition::ApprovedWithResearch,
+        (Report::Approved, Step::CriticResearcher) if s.research.iter().all(|one| one.is_approved()) => TransitionCondition::ApprovedTheLast,
+        (Report::Approved, Step::CriticResearcher) => TransitionCondition::ApprovedAndMore,
+        (Report::Approved, _) => TransitionCondition::Approved,
     }
 }
 
 /// The matching row; `None` for a report that the step cannot make.
-pub(super) fn find(step: Step, when: When) -> Option<Row> {
+pub(super) fn find(step: Step, when: TransitionCondition) -> Option<Row> {
     TABLE.iter().copied().find(|row| row.applies(step) && row.when == when)
 }

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
-use super::state::{Decision, Ending, Expert, Research, Verdict};
-use super::table::{Report, Row, Step, TABLE, When, find, when};
+use super::state::{Decision, Expert, FinalizeReason, Research, Verdict};
+use super::table::{Report, Row, Step, TABLE, TransitionCondition, find, when};
 use super::worker::Memory;
 use super::*;
 
@@ -119,9 +119,9 @@ fn k1_every_report_of_every_step_finds_its_row() {
         let mut s = panel(*step, vec![researched(None)]);
         s.retry_count = 4;
         let _ = orchestrate(&mut s, *step, Report::Failed, 1);
-        assert_eq!((s.current_step, s.ending), (Step::Finalizer, Some(Ending::RetriesSpent)), "{step:?}");
+        assert_eq!((s.current_step, s.ending), (Step::Finalizer, Some(FinalizeReason::RetriesSpent)), "{step:?}");
     }
-    assert_eq!(find(Step::Finalizer, When::Failed), None);
+    assert_eq!(find(Step::Finalizer, TransitionCondition::Failed), None);
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn k8_a_state_that_cannot_be_is_seen() {
     let good = |step: Step| {
         let mut s = panel(step, if step == Step::CriticResearcher { vec![researched(None)] } else { vec![approved()] });
         s.expert = Some(expert());
-        s.ending = Some(Ending::Approved);
+        s.ending = Some(FinalizeReason::Approved);
         s
     };
     for step in Step::ALL {

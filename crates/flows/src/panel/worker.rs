@@ -21,7 +21,7 @@ use graph::{Ask, END, Effect, Failure, FailureKind, Go, Graph, GraphError, Messa
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::state::{Kind, TOOL_CALLS_MAX, Word};
+use super::state::{AgentMessage, Kind, TOOL_CALLS_MAX};
 use crate::answer;
 use crate::descriptor::{Descriptor, InputKind, Visibility};
 use crate::input::ModelProfile;
@@ -98,7 +98,7 @@ pub(super) struct Task {
     pub(super) steps: Vec<String>,
     /// Messages between the orchestrator and the worker about this task.
     #[serde(default)]
-    pub(super) messages: Vec<Word>,
+    pub(super) messages: Vec<AgentMessage>,
     /// Research results, for the expert.
     #[serde(default)]
     pub(super) results: Vec<String>,
@@ -123,7 +123,7 @@ fn four() -> u32 {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Memory {
-    pub(super) calls: Vec<Made>,
+    pub(super) calls: Vec<ToolCallRecord>,
     pub(super) spans: Vec<Span>,
     /// The last result.
     pub(super) result: String,
@@ -132,7 +132,7 @@ pub(super) struct Memory {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Made {
+pub(super) struct ToolCallRecord {
     pub(super) tool: String,
     pub(super) arguments: Value,
     /// The start of the reply, or the error.
@@ -159,7 +159,7 @@ enum Outcome {
 
 /// Output of a worker, as the panel reads it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Handed {
+pub(super) struct WorkerResult {
     #[serde(default)]
     pub(super) result: String,
     #[serde(default)]
@@ -173,11 +173,11 @@ pub(super) struct Handed {
 fn output(s: &Worker) -> Value {
     let memory = s.task.memory.clone();
     let handed = match &s.outcome {
-        Outcome::Result { result, reasoning } => Handed { result: result.clone(), reasoning: reasoning.clone(), memory, error: None },
-        Outcome::Failed(failure) => Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure.clone()) },
+        Outcome::Result { result, reasoning } => WorkerResult { result: result.clone(), reasoning: reasoning.clone(), memory, error: None },
+        Outcome::Failed(failure) => WorkerResult { result: String::new(), reasoning: String::new(), memory, error: Some(failure.clone()) },
         Outcome::Open => {
             let failure = Failure::new(FailureKind::Internal, "it ended before it was done");
-            Handed { result: String::new(), reasoning: String::new(), memory, error: Some(failure) }
+            WorkerResult { result: String::new(), reasoning: String::new(), memory, error: Some(failure) }
         }
     };
     json!(handed)
@@ -210,9 +210,9 @@ impl Worker {
 
     /// System prompt, the evidence that fits, and the task, last and alone.
     fn messages(&self, template: &Prompt, tokens_max: u32) -> (Vec<Message>, Vec<Span>) {
-        let calls: Vec<String> = self.task.memory.calls.iter().map(told).collect();
+        let calls: Vec<String> = self.task.memory.calls.iter().map(describe_call).collect();
         let profile = &self.task.model;
-        let tools = self.toolbox().told(profile);
+        let tools = self.toolbox().describe(profile);
         let text = prompt::render(
             template.of(profile),
             json!({
@@ -237,7 +237,7 @@ impl Worker {
     }
 }
 
-fn told(made: &Made) -> String {
+fn describe_call(made: &ToolCallRecord) -> String {
     match &made.came {
         Ok(words) => format!("{} {}: {words}", made.tool, made.arguments),
         Err(why) => format!("{} {} failed: {why}", made.tool, made.arguments),
@@ -266,14 +266,14 @@ fn ask_think(s: &Worker) -> Ask {
 
 fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
     #[derive(Deserialize)]
-    struct Thought {
+    struct CallPlan {
         calls: Vec<ToolCall>,
     }
     if replies.is_empty() {
         return Go::to("write");
     }
     let toolbox = s.toolbox();
-    let (wanted, trouble) = match prompt::read::<Thought>(replies, 0) {
+    let (wanted, trouble) = match prompt::read::<CallPlan>(replies, 0) {
         Ok(thought) => (thought.calls, None),
         Err(failure) => (Vec::new(), Some(failure.to_string())),
     };
@@ -283,13 +283,13 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
             Ok(call) => {
                 // A call that may change something is not repeated after a failure either: it may have taken effect.
                 let is_once = !toolbox.is_read_only(&call.tool);
-                let is_made = |made: &Made| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
+                let is_made = |made: &ToolCallRecord| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
                 let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
                 if !is_known && s.planned.len() < s.calls_left().min(CALLS_PER_TURN_MAX) {
                     s.planned.push(call);
                 }
             }
-            Err(why) => s.task.memory.calls.push(Made { tool: call.tool, arguments: call.arguments, came: Err(why) }),
+            Err(why) => s.task.memory.calls.push(ToolCallRecord { tool: call.tool, arguments: call.arguments, came: Err(why) }),
         }
     }
     // A researcher must make at least one lookup.
@@ -329,7 +329,7 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
             Err(failure) => Err(failure.to_string()),
         };
         noted.push(json!({ "tool": tool, "ok": came.is_ok() }));
-        s.task.memory.calls.push(Made { tool, arguments, came });
+        s.task.memory.calls.push(ToolCallRecord { tool, arguments, came });
     }
     let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.came.is_ok()));
     Go::to(if is_enough { "write" } else { "think" }).note("tools_used", noted)

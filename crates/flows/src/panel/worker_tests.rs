@@ -2,7 +2,7 @@ use graph::{Effect, FailureKind, Reply};
 use serde_json::{Value, json};
 
 use super::worker::uncited;
-use crate::played::{Played, failed, found, play, words};
+use crate::played::{PlayedRun, failed, found, play, words};
 
 fn tools() -> Value {
     let text =
@@ -25,7 +25,7 @@ fn task(more: Value) -> Value {
 }
 
 /// Decisions of the model in turn (the last repeats), and the tool's reply.
-fn check(flow: &str, task: Value, thoughts: &[Reply], tool: &Reply) -> Played {
+fn check(flow: &str, task: Value, thoughts: &[Reply], tool: &Reply) -> PlayedRun {
     let mut turn = 0;
     play(flow, task, &mut |effect, _| {
         Some(match effect.name() {

@@ -22,11 +22,11 @@ pub(super) fn ask(s: &Reason) -> Ask {
             "arguments": { "type": "object" },
         },
     });
-    let prompt = format!("May this plan be carried out for {:?}?\n\n{}\n\nplan {}", s.question, told(plan), digest(plan));
+    let prompt = format!("May this plan be carried out for {:?}?\n\n{}\n\nplan {}", s.question, describe(plan), digest(plan));
     Ask::one(approval::request(prompt, &[("steps", step)], None))
 }
 
-fn told(plan: &Plan) -> String {
+fn describe(plan: &Plan) -> String {
     let steps = plan.steps.iter().enumerate().map(|(at, step)| format!("{}. {} {} {}", at + 1, step.description, step.tool, step.arguments));
     steps.collect::<Vec<_>>().join("\n")
 }
@@ -45,7 +45,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let edited = match approval::read::<Edited>(replies, None) {
         Decision::Approved(edited) => edited,
         Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
-            s.revised = s.plan.as_ref().map(told).unwrap_or_default();
+            s.revised = s.plan.as_ref().map(describe).unwrap_or_default();
             s.revisions.push(reason.clone());
             s.plan_failures.clear();
             return Go::to("plan").note("approval", json!({ "revise": reason }));
@@ -57,7 +57,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         s.draft = None;
         match plan::checked(plan::Draft::of_steps(steps), &s.toolbox, s.complexity()) {
             Ok(plan) => {
-                s.doing = plan.steps.iter().map(execute::Doing::new).collect();
+                s.doing = plan.steps.iter().map(execute::StepExecution::new).collect();
                 s.plan = Some(plan);
                 execute::prepare(s);
             }

@@ -14,7 +14,7 @@ const REPLY_TOKENS_MAX: usize = 500;
 
 /// A question to the user, and the reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Clarified {
+pub(super) struct Clarification {
     question: String,
     answer: String,
 }
@@ -28,7 +28,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
     let answer = prompt::said_by_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
-    let clarified = Clarified { question, answer };
+    let clarified = Clarification { question, answer };
     let note = json!(clarified);
     s.clarified.push(clarified);
     Go::to("plan").note("clarified", note)

@@ -6,7 +6,7 @@ use evidence::{Span, Status};
 use serde_json::Value;
 
 use super::Reason;
-use super::execute::{Doing, Ended};
+use super::execute::{Ended, StepExecution};
 use super::value::{as_text, filled_text, plain};
 use crate::answer::{self, Answer};
 use crate::claims::DraftAnswer;
@@ -21,7 +21,7 @@ const CITED_MAX: usize = 3;
 
 /// The answer, if the results are sufficient.
 pub(super) fn from_results(s: &Reason) -> Option<Answer> {
-    if s.doing.is_empty() || !s.doing.iter().all(Doing::is_well) {
+    if s.doing.is_empty() || !s.doing.iter().all(StepExecution::is_well) {
         return None;
     }
     from_draft(s).or_else(|| from_tools(s))
@@ -29,7 +29,7 @@ pub(super) fn from_results(s: &Reason) -> Option<Answer> {
 
 /// The planner's draft with the values filled in, if the steps' results support every sentence.
 fn from_draft(s: &Reason) -> Option<Answer> {
-    let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply))?;
+    let text = filled_text(s.draft.as_deref()?, |number| s.doing.get(number.wrapping_sub(1)).and_then(StepExecution::reply))?;
     let answer = answer::finish(&text, &s.spans, s.strict);
     let is_supported = answer.count(Status::Supported) > 0
         && !answer.sentences.iter().any(|sentence| sentence.status == Status::Weak || sentence.status.is_refused());
@@ -49,13 +49,14 @@ fn from_tools(s: &Reason) -> Option<Answer> {
 pub(super) fn in_place_of(s: &Reason, answer: &Answer) -> Option<Answer> {
     let refused = answer.sentences.iter().filter(|sentence| sentence.status.is_refused()).count();
     let is_refuted = refused > 0 && refused >= answer.count(Status::Supported);
-    let tokens = || s.doing.iter().filter_map(Doing::reply).map(|reply| evidence::tokens(&said(reply))).sum::<usize>();
-    let may_be_shown = s.model.is_small && is_refuted && !s.doing.is_empty() && s.doing.iter().all(Doing::is_well) && tokens() <= SHORT_TOKENS_MAX;
+    let tokens = || s.doing.iter().filter_map(StepExecution::reply).map(|reply| evidence::tokens(&reply_text(reply))).sum::<usize>();
+    let may_be_shown =
+        s.model.is_small && is_refuted && !s.doing.is_empty() && s.doing.iter().all(StepExecution::is_well) && tokens() <= SHORT_TOKENS_MAX;
     may_be_shown.then(|| returned(s.doing.iter()))
 }
 
 /// The results of these steps as an answer, each citing its own reply.
-fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
+fn returned<'d>(steps: impl Iterator<Item = &'d StepExecution>) -> Answer {
     let mut shown: Vec<Span> = Vec::new();
     let mut lines = Vec::new();
     let mut short = None;
@@ -64,7 +65,7 @@ fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
         let spans = spans_of(reply);
         let numbers: String = (0..spans.len().min(CITED_MAX)).map(|at| format!("[{}]", shown.len() + at + 1)).collect();
         shown.extend(spans);
-        let value = said(reply);
+        let value = reply_text(reply);
         lines.push(match value.contains('\n') {
             true => format!("{} {numbers}:\n\n```\n{}\n```", doing.call.tool, value.replace("```", "'''")),
             false => format!("{value} {numbers}"),
@@ -77,7 +78,7 @@ fn returned<'d>(steps: impl Iterator<Item = &'d Doing>) -> Answer {
 }
 
 /// It may have changed something, or computed its result.
-fn is_conclusive(s: &Reason, doing: &Doing) -> bool {
+fn is_conclusive(s: &Reason, doing: &StepExecution) -> bool {
     let Some(Ended::Well(reply)) = &doing.end else { return false };
     let is_computed = spans_of(reply).iter().any(|span| span.trust == evidence::Trust::Computed);
     !s.toolbox.is_read_only(&doing.call.tool) || is_computed
@@ -88,7 +89,7 @@ fn spans_of(reply: &Value) -> Vec<Span> {
 }
 
 /// The text of a reply: the output of code, otherwise the tool's text.
-fn said(reply: &Value) -> String {
+fn reply_text(reply: &Value) -> String {
     let is_code = reply.pointer("/data/stdout").is_some();
     let text = reply.get("text").and_then(Value::as_str).filter(|text| !is_code && !text.trim().is_empty());
     let text = text.map_or_else(|| as_text(&plain(reply)), str::to_owned);

@@ -16,7 +16,7 @@ use super::limits::Depth;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Way {
+pub enum AnswerMode {
     Direct,
     Agentic,
 }
@@ -71,9 +71,9 @@ pub struct Facts<'f> {
     pub has_failed_before: bool,
     /// Documents were named.
     pub has_documents: bool,
-    pub told: Option<Way>,
+    pub told: Option<AnswerMode>,
     /// The user's preference.
-    pub preference: Option<Way>,
+    pub preference: Option<AnswerMode>,
     /// The effort.
     pub depth: Depth,
     /// Whether the listed tools fit, once they are listed.
@@ -133,61 +133,61 @@ const GREETINGS: [&str; 16] = [
 const GREETING_WORDS_MAX: usize = 4;
 
 /// The decision with its reason.
-pub fn decide(facts: &Facts<'_>) -> (Way, Why) {
+pub fn decide(facts: &Facts<'_>) -> (AnswerMode, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
     if let Some(way) = facts.told {
         return (way, Why::Told);
     }
     if facts.depth == Depth::Deep {
-        return (Way::Agentic, Why::AskedForDepth);
+        return (AnswerMode::Agentic, Why::AskedForDepth);
     }
     if has(&words, &QUICK) || facts.depth == Depth::Quick {
         return match (needs_tool, facts.has_documents, facts.tool_fit) {
-            (true, _, _) => (Way::Agentic, Why::NeedsTool),
-            (false, true, _) => (Way::Agentic, Why::Documents),
-            (false, false, Some(ToolFit::Named)) => (Way::Agentic, Why::NamesTool),
+            (true, _, _) => (AnswerMode::Agentic, Why::NeedsTool),
+            (false, true, _) => (AnswerMode::Agentic, Why::Documents),
+            (false, false, Some(ToolFit::Named)) => (AnswerMode::Agentic, Why::NamesTool),
             // A question is answered directly here; a request to act cannot be.
-            (false, false, Some(ToolFit::Classified)) if may_act(facts.message) => (Way::Agentic, Why::Classified),
-            (false, false, Some(ToolFit::Classified) | None) => (Way::Direct, Why::AskedForQuick),
+            (false, false, Some(ToolFit::Classified)) if may_act(facts.message) => (AnswerMode::Agentic, Why::Classified),
+            (false, false, Some(ToolFit::Classified) | None) => (AnswerMode::Direct, Why::AskedForQuick),
         };
     }
     if facts.has_failed_before {
-        return (Way::Agentic, Why::PreviousFailure);
+        return (AnswerMode::Agentic, Why::PreviousFailure);
     }
     if has(&words, &REASONING) {
-        return (Way::Agentic, Why::AskedForReasoning);
+        return (AnswerMode::Agentic, Why::AskedForReasoning);
     }
     if facts.has_documents {
-        return (Way::Agentic, Why::Documents);
+        return (AnswerMode::Agentic, Why::Documents);
     }
     if facts.message.chars().count() > LONG_CHARS_MIN {
-        return (Way::Agentic, Why::Long);
+        return (AnswerMode::Agentic, Why::Long);
     }
     if needs_tool {
-        return (Way::Agentic, Why::NeedsTool);
+        return (AnswerMode::Agentic, Why::NeedsTool);
     }
     if facts.messages_before > MESSAGES_MAX {
-        return (Way::Agentic, Why::History);
+        return (AnswerMode::Agentic, Why::History);
     }
     if may_act(facts.message) {
-        return (Way::Agentic, Why::MayAct);
+        return (AnswerMode::Agentic, Why::MayAct);
     }
     if is_greeting(&words) {
-        return (Way::Direct, Why::Simple);
+        return (AnswerMode::Direct, Why::Simple);
     }
     // The user's preference outranks a guess, but not a tool's name in the request.
     match (facts.tool_fit, facts.preference) {
-        (Some(ToolFit::Named), _) => (Way::Agentic, Why::NamesTool),
+        (Some(ToolFit::Named), _) => (AnswerMode::Agentic, Why::NamesTool),
         (Some(ToolFit::Classified) | None, Some(way)) => (way, Why::Preference),
-        (Some(ToolFit::Classified), None) => (Way::Agentic, Why::Classified),
-        (None, None) => (Way::Direct, Why::Simple),
+        (Some(ToolFit::Classified), None) => (AnswerMode::Agentic, Why::Classified),
+        (None, None) => (AnswerMode::Direct, Why::Simple),
     }
 }
 
 /// Whether the available tools could change this decision.
-pub(super) fn depends_on_tools(decision: (Way, Why)) -> bool {
-    decision.0 == Way::Direct && matches!(decision.1, Why::Simple | Why::AskedForQuick | Why::Preference)
+pub(super) fn depends_on_tools(decision: (AnswerMode, Why)) -> bool {
+    decision.0 == AnswerMode::Direct && matches!(decision.1, Why::Simple | Why::AskedForQuick | Why::Preference)
 }
 
 /// Not plainly a question and not a greeting.
@@ -234,35 +234,43 @@ mod tests {
         let long = "word ".repeat(50);
         let (named, classified) = (Some(ToolFit::Named), Some(ToolFit::Classified));
         let cases = [
-            (Facts { message: "What is the capital of France?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "Who wrote Faust?", messages_before: 3, ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "What is a profile?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "Explain it step by step.", ..plain }, Way::Agentic, Why::AskedForReasoning),
-            (Facts { message: "What costs the most? Think it through.", ..plain }, Way::Agentic, Why::AskedForReasoning),
-            (Facts { message: &long, ..plain }, Way::Agentic, Why::Long),
-            (Facts { message: "Create a file with the names", ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "What is said at https://example.org?", ..plain }, Way::Agentic, Why::NeedsTool),
-            (Facts { message: "And in 2020?", messages_before: 4, ..plain }, Way::Agentic, Why::History),
-            (Facts { message: "Who is she?", has_failed_before: true, ..plain }, Way::Agentic, Why::PreviousFailure),
-            (Facts { message: "Who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
-            (Facts { message: "Who is she?", preference: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Preference),
-            (Facts { message: "Who is she?", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
+            (Facts { message: "What is the capital of France?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "Who wrote Faust?", messages_before: 3, ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "What is a profile?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "Explain it step by step.", ..plain }, AnswerMode::Agentic, Why::AskedForReasoning),
+            (Facts { message: "What costs the most? Think it through.", ..plain }, AnswerMode::Agentic, Why::AskedForReasoning),
+            (Facts { message: &long, ..plain }, AnswerMode::Agentic, Why::Long),
+            (Facts { message: "Create a file with the names", ..plain }, AnswerMode::Agentic, Why::MayAct),
+            (Facts { message: "What is said at https://example.org?", ..plain }, AnswerMode::Agentic, Why::NeedsTool),
+            (Facts { message: "And in 2020?", messages_before: 4, ..plain }, AnswerMode::Agentic, Why::History),
+            (Facts { message: "Who is she?", has_failed_before: true, ..plain }, AnswerMode::Agentic, Why::PreviousFailure),
+            (Facts { message: "Who is she?", has_documents: true, ..plain }, AnswerMode::Agentic, Why::Documents),
+            (Facts { message: "Who is she?", preference: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Preference),
+            (Facts { message: "Who is she?", told: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Told),
             // Keywords alone do not decide; the tools do.
-            (Facts { message: "What is a file system?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "What is a plan?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "What is a direct current?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "What is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
-            (Facts { message: "Who leads the league?", tool_fit: classified, ..plain }, Way::Agentic, Why::Classified),
-            (Facts { message: "Who leads the league?", tool_fit: classified, preference: Some(Way::Direct), ..plain }, Way::Direct, Why::Preference),
-            (Facts { message: "Hello there!", tool_fit: classified, ..plain }, Way::Direct, Why::Simple),
+            (Facts { message: "What is a file system?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "What is a plan?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "What is a direct current?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "What is in the file?", tool_fit: named, ..plain }, AnswerMode::Agentic, Why::NamesTool),
+            (Facts { message: "Who leads the league?", tool_fit: classified, ..plain }, AnswerMode::Agentic, Why::Classified),
+            (
+                Facts { message: "Who leads the league?", tool_fit: classified, preference: Some(AnswerMode::Direct), ..plain },
+                AnswerMode::Direct,
+                Why::Preference,
+            ),
+            (Facts { message: "Hello there!", tool_fit: classified, ..plain }, AnswerMode::Direct, Why::Simple),
             // Contradicting words win over everything but the caller's choice.
-            (Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Briefly, who was she?", tool_fit: classified, ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, Way::Agentic, Why::NamesTool),
-            (Facts { message: "Quickly, who is she?", has_documents: true, ..plain }, Way::Agentic, Why::Documents),
-            (Facts { message: "A direct answer, please.", preference: Some(Way::Agentic), ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Quick answer", told: Some(Way::Agentic), ..plain }, Way::Agentic, Why::Told),
-            (Facts { message: "", ..plain }, Way::Direct, Why::Simple),
+            (
+                Facts { message: "Quick: what are the steps?", messages_before: 9, has_failed_before: true, ..plain },
+                AnswerMode::Direct,
+                Why::AskedForQuick,
+            ),
+            (Facts { message: "Briefly, who was she?", tool_fit: classified, ..plain }, AnswerMode::Direct, Why::AskedForQuick),
+            (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, AnswerMode::Agentic, Why::NamesTool),
+            (Facts { message: "Quickly, who is she?", has_documents: true, ..plain }, AnswerMode::Agentic, Why::Documents),
+            (Facts { message: "A direct answer, please.", preference: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Direct, Why::AskedForQuick),
+            (Facts { message: "Quick answer", told: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Told),
+            (Facts { message: "", ..plain }, AnswerMode::Direct, Why::Simple),
         ];
         for (facts, way, why) in cases {
             assert_eq!(decide(&facts), (way, why), "{facts:?}");
@@ -273,17 +281,21 @@ mod tests {
     fn r13_what_may_be_a_request_to_act_is_planned_and_depth_is_heeded() {
         let plain = Facts::default();
         let cases = [
-            (Facts { message: "Tell Bob that lunch is at one", ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "Could you tell Bob?", ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "Benachrichtige Bob", ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "Tell Bob", preference: Some(Way::Direct), ..plain }, Way::Agentic, Why::MayAct),
-            (Facts { message: "(3 + 4) * 12", ..plain }, Way::Agentic, Why::NeedsTool),
-            (Facts { message: "Hello there!", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "Wer schrieb Faust?", ..plain }, Way::Direct, Why::Simple),
-            (Facts { message: "Who wrote Faust?", depth: Depth::Deep, ..plain }, Way::Agentic, Why::AskedForDepth),
-            (Facts { message: "Who wrote Faust?", depth: Depth::Quick, ..plain }, Way::Direct, Why::AskedForQuick),
-            (Facts { message: "Tell Bob", depth: Depth::Quick, tool_fit: Some(ToolFit::Classified), ..plain }, Way::Agentic, Why::Classified),
-            (Facts { message: "Which files are there?", depth: Depth::Quick, tool_fit: Some(ToolFit::Named), ..plain }, Way::Agentic, Why::NamesTool),
+            (Facts { message: "Tell Bob that lunch is at one", ..plain }, AnswerMode::Agentic, Why::MayAct),
+            (Facts { message: "Could you tell Bob?", ..plain }, AnswerMode::Agentic, Why::MayAct),
+            (Facts { message: "Benachrichtige Bob", ..plain }, AnswerMode::Agentic, Why::MayAct),
+            (Facts { message: "Tell Bob", preference: Some(AnswerMode::Direct), ..plain }, AnswerMode::Agentic, Why::MayAct),
+            (Facts { message: "(3 + 4) * 12", ..plain }, AnswerMode::Agentic, Why::NeedsTool),
+            (Facts { message: "Hello there!", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "Wer schrieb Faust?", ..plain }, AnswerMode::Direct, Why::Simple),
+            (Facts { message: "Who wrote Faust?", depth: Depth::Deep, ..plain }, AnswerMode::Agentic, Why::AskedForDepth),
+            (Facts { message: "Who wrote Faust?", depth: Depth::Quick, ..plain }, AnswerMode::Direct, Why::AskedForQuick),
+            (Facts { message: "Tell Bob", depth: Depth::Quick, tool_fit: Some(ToolFit::Classified), ..plain }, AnswerMode::Agentic, Why::Classified),
+            (
+                Facts { message: "Which files are there?", depth: Depth::Quick, tool_fit: Some(ToolFit::Named), ..plain },
+                AnswerMode::Agentic,
+                Why::NamesTool,
+            ),
         ];
         for (facts, way, why) in cases {
             assert_eq!(decide(&facts), (way, why), "{facts:?}");

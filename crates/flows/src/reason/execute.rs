@@ -46,7 +46,7 @@ pub struct WrittenFile {
 
 /// A step during execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Doing {
+pub(super) struct StepExecution {
     /// As planned or adjusted, with its references.
     pub(super) call: ToolCall,
     /// With values in place of references; `None` while it waits for another step.
@@ -65,7 +65,7 @@ pub(super) enum Ended {
 
 /// A call of an earlier iteration that may have changed something.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Acted {
+pub(super) struct PriorCall {
     pub(super) call: ToolCall,
     pub(super) end: Ended,
 }
@@ -78,9 +78,9 @@ const TOLD_TOKENS_MAX: usize = 120;
 /// Files listed in a run's output.
 const FILES_MAX: usize = 200;
 
-impl Doing {
-    pub(super) fn new(step: &Step) -> Doing {
-        Doing { call: step.call(), sent: None, tries: 0, spent_us: 0, end: None }
+impl StepExecution {
+    pub(super) fn new(step: &Step) -> StepExecution {
+        StepExecution { call: step.call(), sent: None, tries: 0, spent_us: 0, end: None }
     }
 
     pub(super) fn is_well(&self) -> bool {
@@ -112,7 +112,7 @@ impl Doing {
     }
 
     /// The call and its result, in one line for a planner. Tool text is neutralized.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);
         let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
         let came = match &self.end {
@@ -171,7 +171,7 @@ pub(super) fn prepare(s: &mut Reason) {
             continue;
         }
         let call = &s.doing[index].call;
-        match filled(call, s.toolbox.get(&call.tool), |number| s.doing.get(number.wrapping_sub(1)).and_then(Doing::reply)) {
+        match filled(call, s.toolbox.get(&call.tool), |number| s.doing.get(number.wrapping_sub(1)).and_then(StepExecution::reply)) {
             Ok(call) => match s.acted.iter().find(|acted| acted.call == call) {
                 None => s.doing[index].sent = Some(call),
                 Some(acted) => {
@@ -198,7 +198,7 @@ pub(super) fn remember_acts(s: &mut Reason) {
             Ended::Badly { kind, .. } => !matches!(kind, FailureKind::Invalid | FailureKind::Refused | FailureKind::Need | FailureKind::Reference),
         };
         if !s.toolbox.is_read_only(&call.tool) && may_have_happened {
-            s.acted.push(Acted { call: call.clone(), end: end.clone() });
+            s.acted.push(PriorCall { call: call.clone(), end: end.clone() });
         }
     }
 }
@@ -219,7 +219,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let (toolbox, question) = (s.toolbox.clone(), s.asked());
+    let (toolbox, question) = (s.toolbox.clone(), s.full_question());
     for (at, index) in due(s).into_iter().enumerate() {
         let took_us = replies.get(at).map_or(0, |reply| reply.took_us);
         let came = replies.parse::<Found>(at);
@@ -248,7 +248,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             Ok(_) => (FailureKind::Tool, "it found nothing".to_owned()),
             Err(failure) => (failure.kind, failure.to_string()),
         };
-        match again(doing, kind, tool, &toolbox, &question) {
+        match next_attempt(doing, kind, tool, &toolbox, &question) {
             Some(call) => (doing.call, doing.sent) = (call, None),
             None => doing.end = Some(Ended::Badly { kind, why }),
         }
@@ -298,7 +298,7 @@ impl Reason {
 }
 
 /// The next call to try, if any.
-fn again(doing: &Doing, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
+fn next_attempt(doing: &StepExecution, kind: FailureKind, tool: Option<&Tool>, toolbox: &Toolbox, question: &str) -> Option<ToolCall> {
     let is_read_only = toolbox.is_read_only(&doing.call.tool);
     let may_pass = match kind {
         FailureKind::Network | FailureKind::Timeout | FailureKind::Tool | FailureKind::Refused => is_read_only,
@@ -339,7 +339,7 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
                 }
                 ("string", Value::Number(number)) => *value = json!(number.to_string()),
                 ("string", Value::String(text)) if tool.is_look_up() && tool.text_argument() == Some(name.as_str()) && !text.contains("{{") => {
-                    *value = json!(telling(text));
+                    *value = json!(search_terms(text));
                 }
                 _ => {}
             }
@@ -349,7 +349,7 @@ fn adjusted(tool: &Tool, call: &ToolCall) -> Option<ToolCall> {
 }
 
 /// A query without quotes, punctuation and stop words finds more.
-fn telling(text: &str) -> String {
+fn search_terms(text: &str) -> String {
     const SMALL: [&str; 32] = [
         "a", "an", "the", "is", "are", "was", "were", "of", "in", "on", "at", "to", "for", "from", "by", "with", "and", "or", "it", "that", "this",
         "what", "which", "who", "when", "where", "how", "does", "do", "did", "find", "about",

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use graph::{Context, Note, Reach};
+use graph::{Context, Note, NoteScope};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ use crate::context;
 /// A note about a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Remembered {
+pub struct RequestNote {
     /// Its kind.
     pub kind: Kind,
     /// The request.
@@ -48,8 +48,13 @@ impl Kind {
 
 /// The notes a run keeps for later runs of the same user.
 pub(super) fn kept(s: &Reason) -> Vec<Note> {
-    let note =
-        |one: &Remembered| Note { kind: one.kind.name().to_owned(), key: json!(one.key), value: one.value.clone(), reach: Reach::User, ms_max: None };
+    let note = |one: &RequestNote| Note {
+        kind: one.kind.name().to_owned(),
+        key: json!(one.key),
+        value: one.value.clone(),
+        reach: NoteScope::User,
+        ms_max: None,
+    };
     s.lessons().iter().map(note).collect()
 }
 
@@ -57,11 +62,11 @@ pub(super) fn kept(s: &Reason) -> Vec<Note> {
 /// similar request. Other notes are left out, because an input is stored permanently.
 pub(super) fn given(input: &mut Value, context: &Context) -> bool {
     let is_heard = context::fill(input, context, 2 * TURNS_MAX);
-    let key = key(&context::asked(input));
-    let read = |note: &Note| Some(Remembered { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
+    let key = key(&context::full_question(input));
+    let read = |note: &Note| Some(RequestNote { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
     // Newest last, as `recall` expects.
-    let all: Vec<Remembered> = context.notes.iter().rev().filter_map(read).collect();
-    let similar: Vec<&Remembered> = Kind::ALL.into_iter().filter_map(|kind| recall(&all, kind, &key)).collect();
+    let all: Vec<RequestNote> = context.notes.iter().rev().filter_map(read).collect();
+    let similar: Vec<&RequestNote> = Kind::ALL.into_iter().filter_map(|kind| recall(&all, kind, &key)).collect();
     let Some(settings) = context::settings(input) else { return is_heard };
     if let Some(way) = context.preferences.get(context::WAY) {
         settings.entry("prefers").or_insert_with(|| way.clone());
@@ -126,8 +131,8 @@ pub fn similarity(a: &Key, b: &Key) -> f32 {
 }
 
 /// The most similar entry of a kind, if similar enough; of equals, the last, which is the newest.
-pub fn recall<'r>(remembered: &'r [Remembered], kind: Kind, key: &Key) -> Option<&'r Remembered> {
-    let fits = |one: &&Remembered| {
+pub fn recall<'r>(remembered: &'r [RequestNote], kind: Kind, key: &Key) -> Option<&'r RequestNote> {
+    let fits = |one: &&RequestNote| {
         let likeness = similarity(&one.key, key);
         match kind {
             Kind::Plan => likeness >= PLAN_MIN && one.key.marks == key.marks,
@@ -181,7 +186,7 @@ mod tests {
 
     #[test]
     fn r8_a_plan_fits_only_the_same_names_and_numbers() {
-        let old = |kind| Remembered { kind, key: key("Find the population of the French city Lyon in the year 2020"), value: json!(1) };
+        let old = |kind| RequestNote { kind, key: key("Find the population of the French city Lyon in the year 2020"), value: json!(1) };
         let remembered = [old(Kind::Plan), old(Kind::Reflection)];
         let cases = [
             ("Find the population of the French city Lyon in the year 2020", true, true),
@@ -199,8 +204,13 @@ mod tests {
 
     #[test]
     fn r7_r8_an_input_is_given_what_similar_requests_taught_and_nothing_else() {
-        let note =
-            |kind: &str, question: &str, value: Value| Note { kind: kind.into(), key: json!(key(question)), value, reach: Reach::User, ms_max: None };
+        let note = |kind: &str, question: &str, value: Value| Note {
+            kind: kind.into(),
+            key: json!(key(question)),
+            value,
+            reach: NoteScope::User,
+            ms_max: None,
+        };
         let lyon = "Find the population of the French city Lyon in the year 2020";
         let notes = vec![
             note("plan", lyon, json!("newest")),

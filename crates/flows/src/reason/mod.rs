@@ -33,6 +33,7 @@ mod find_tools;
 mod limits;
 mod memory;
 mod plan;
+mod plan_node;
 mod reflect;
 mod respond;
 mod value;
@@ -41,7 +42,7 @@ mod value;
 mod tests;
 
 use evidence::Span;
-use graph::{Ask, END, FailureKind, Go, Graph, GraphError, Message, Replies, ToolCall};
+use graph::{Ask, END, Go, Graph, GraphError, Message, Replies, ToolCall};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -50,15 +51,15 @@ use crate::answer::Answer;
 use crate::descriptor::{Descriptor, Needs, PlanNote, Routing};
 use crate::direct::ANSWER;
 use crate::input::{Approve, Input, ModelProfile};
-use crate::prompt::{self, Prompt};
+use crate::prompt;
 use crate::settings::SettingsType;
-use crate::toolbox::{self, Aim, REGISTRY, Toolbox};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::toolbox::{self, PlanPurpose, Toolbox};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
-pub use decide::{Complexity, Facts, ToolFit, Way, Why, complexity, decide};
+pub use decide::{AnswerMode, Complexity, Facts, ToolFit, Why, complexity, decide};
 pub use execute::{ExecutionResult, WrittenFile};
 pub use limits::{Depth, Limits};
-pub use memory::{Key, Kind, Remembered, key, recall, similarity};
+pub use memory::{Key, Kind, RequestNote, key, recall, similarity};
 pub use plan::{Plan, Step};
 pub use reflect::ReflectionResult;
 
@@ -90,7 +91,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("decide", (ask_decide, fold_decide), &["iterate", "respond"])
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
         .node("think", (ask_think, fold_think), &["plan"])
-        .node("plan", (ask_plan, fold_plan), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"])
+        .node("plan", (plan_node::ask, plan_node::fold), &["plan", "find_tools", "clarify", "approve_plan", "execute", "reflect", "respond"])
         .node("find_tools", (find_tools::ask, find_tools::fold), &["plan"])
         .node("clarify", (clarify::ask, clarify::fold), &["plan"])
         .node("approve_plan", (approve::ask, approve::fold), &["plan", "execute", END])
@@ -115,28 +116,21 @@ pub fn flow() -> Result<Graph, GraphError> {
 }
 
 const STEP_MS_MAX: u64 = 30_000;
-const PLAN_TOKENS_MAX: u32 = 2_500;
-/// Plans contain code and file contents.
-const SMALL_PLAN_TOKENS_MAX: u32 = 700;
 const TURNS_MAX: usize = 5;
 /// Limit on the passages that a run keeps.
 const SPANS_BYTES_MAX: usize = 1 << 20;
-/// Attempts at a plan before the request is answered without one: the plan, the plan again, a plan of one step.
-const PLAN_TRIES_MAX: usize = 3;
-
-const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
 
 /// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// Answer at once (direct) or by planning (agentic); if not set, rules decide by the request.
-    pub way: Option<Way>,
+    pub way: Option<AnswerMode>,
     /// Effort: `quick` (directly unless a tool is needed), `normal`, or `deep` (always planned and reflected on, more iterations).
     pub depth: Option<Depth>,
     /// The user's preference where no rule decides.
     #[schemars(skip)]
-    pub prefers: Option<Way>,
+    pub prefers: Option<AnswerMode>,
     /// The previous answer failed.
     #[schemars(skip)]
     pub previous_failed: bool,
@@ -164,7 +158,7 @@ pub struct Settings {
     pub verify: Verify,
     /// Notes of similar requests, newest last.
     #[schemars(skip)]
-    pub remembered: Vec<Remembered>,
+    pub remembered: Vec<RequestNote>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -176,11 +170,11 @@ pub(super) struct Reason {
     has_documents: bool,
     asks_approval: bool,
     settings: Settings,
-    way: Way,
+    way: AnswerMode,
     why: Why,
     toolbox: Toolbox,
     iteration: u32,
-    thought: Option<Thought>,
+    thought: Option<Analysis>,
     plan: Option<Plan>,
     /// The plan came from notes or from a rule, not from a model.
     is_by_rule: bool,
@@ -195,13 +189,13 @@ pub(super) struct Reason {
     tool_searches: u32,
     /// The planner's question to the user.
     question_to_user: Option<String>,
-    clarified: Vec<clarify::Clarified>,
+    clarified: Vec<clarify::Clarification>,
     /// The plan that a person wants changed, and what they said about it and those before it.
     #[serde(default)]
     revised: String,
     #[serde(default)]
     revisions: Vec<String>,
-    doing: Vec<execute::Doing>,
+    doing: Vec<execute::StepExecution>,
     results: Vec<ExecutionResult>,
     /// Lines for the planner: earlier steps and failures.
     done: Vec<String>,
@@ -213,13 +207,13 @@ pub(super) struct Reason {
     #[serde(default)]
     dropped_tools: Vec<String>,
     /// Calls of earlier iterations that may have changed something.
-    acted: Vec<execute::Acted>,
+    acted: Vec<execute::PriorCall>,
     files: Vec<WrittenFile>,
     spans: Vec<Span>,
     reflections: Vec<ReflectionResult>,
     /// Fallbacks that were used, and why.
     degraded: Vec<String>,
-    to_remember: Vec<Remembered>,
+    to_remember: Vec<RequestNote>,
     /// A tool that may have changed something was called.
     has_acted: bool,
     /// The answer until it is checked.
@@ -229,7 +223,7 @@ pub(super) struct Reason {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Thought {
+struct Analysis {
     analysis: String,
     complexity: Complexity,
 }
@@ -244,7 +238,7 @@ fn begin(input: Input<Settings>) -> Reason {
         has_documents: input.docs,
         asks_approval: input.approve == Approve::Plan,
         settings,
-        way: Way::Direct,
+        way: AnswerMode::Direct,
         why: Why::Simple,
         toolbox: Toolbox::default(),
         iteration: 0,
@@ -300,12 +294,12 @@ fn output(s: &Reason) -> Value {
 
 impl Reason {
     /// The question in full, for tools that are not given the conversation.
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn depth(&self) -> Depth {
@@ -325,18 +319,18 @@ impl Reason {
         plan.steps.iter().all(|step| self.toolbox.is_read_only(&step.tool))
     }
 
-    fn recall(&self, kind: Kind) -> Option<&Remembered> {
-        recall(&self.settings.remembered, kind, &key(&self.asked()))
+    fn recall(&self, kind: Kind) -> Option<&RequestNote> {
+        recall(&self.settings.remembered, kind, &key(&self.full_question()))
     }
 
     fn remember(&mut self, kind: Kind, value: Value) {
-        let key = key(&self.asked());
-        self.to_remember.push(Remembered { kind, key, value });
+        let key = key(&self.full_question());
+        self.to_remember.push(RequestNote { kind, key, value });
     }
 
     /// Notes that may be kept. None if the run may have changed something: repeating such a plan for a request that is only similar would
     /// be wrong.
-    fn lessons(&self) -> &[Remembered] {
+    fn lessons(&self) -> &[RequestNote] {
         if self.has_acted { &[] } else { &self.to_remember }
     }
 
@@ -357,7 +351,7 @@ impl Reason {
     }
 
     /// System prompt, history and question; the question is last and alone.
-    fn told(&self, system: String) -> Vec<Message> {
+    fn prompt_messages(&self, system: String) -> Vec<Message> {
         let mut messages = vec![prompt::system(system)];
         messages.extend(crate::input::fitted(&crate::input::recent(&self.history, TURNS_MAX), self.model.history_tokens()));
         messages.push(prompt::user(prompt::clipped(&self.question, self.model.question_tokens())));
@@ -366,7 +360,7 @@ impl Reason {
 }
 
 /// Direct or agentic, according to the request and the listed tools.
-fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
+fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (AnswerMode, Why) {
     let facts = Facts {
         message: &s.question,
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
@@ -383,7 +377,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (Way, Why) {
 /// A plain question is answered directly unless it needs one of the tools; they are listed to decide that.
 fn ask_decide(s: &Reason) -> Ask {
     match decide::depends_on_tools(decide_by_rules(s, None)) {
-        true => Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)),
+        true => Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)),
         false => Ask::nothing(),
     }
 }
@@ -405,7 +399,7 @@ fn fold_decide(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let listed = if replies.is_empty() { None } else { Toolbox::read(replies, 0).ok() };
     let fit = listed.and_then(|tools| tool_fit(s, &tools));
     (s.way, s.why) = decide_by_rules(s, fit);
-    Go::to(if s.way == Way::Direct { "respond" } else { "iterate" }).note("way", json!({ "way": s.way, "why": s.why }))
+    Go::to(if s.way == AnswerMode::Direct { "respond" } else { "iterate" }).note("way", json!({ "way": s.way, "why": s.why }))
 }
 
 fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
@@ -413,9 +407,9 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
     execute::remember_acts(s);
     for doing in &s.doing {
         if doing.is_well() {
-            s.done.push(doing.told());
+            s.done.push(doing.describe());
         } else {
-            s.failed.push(doing.told());
+            s.failed.push(doing.describe());
         }
         s.failed_calls.extend(doing.call_that_fails().cloned());
     }
@@ -426,7 +420,7 @@ fn fold_iterate(s: &mut Reason, _: &Replies<'_>) -> Go {
 /// Lists the tools that fit the request best, and the built-in tools for tasks regardless of their rank.
 fn ask_think(s: &Reason) -> Ask {
     let names = &s.settings.enabled_tools;
-    let mut ask = Ask::one(toolbox::ask_named(&s.asked(), names));
+    let mut ask = Ask::one(toolbox::ask_named(&s.full_question(), names));
     if names.is_empty() {
         ask.add(toolbox::ask_acting());
     }
@@ -442,7 +436,7 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
             let all = ranked.enabled(names).with(acting);
             s.toolbox = if names.is_empty() {
                 let count = all.tools.len();
-                let fitting = all.fitting(&s.model, Aim::Tasks, s.has_documents);
+                let fitting = all.fitting(&s.model, PlanPurpose::Tasks, s.has_documents);
                 let may_be_more = is_full || fitting.tools.len() < count;
                 if may_be_more { fitting.with_finder() } else { fitting }
             } else {
@@ -458,156 +452,10 @@ fn fold_think(s: &mut Reason, replies: &Replies<'_>) -> Go {
     if s.model.is_small && !decide::may_act(&s.question) {
         s.toolbox.tools.sort_by_key(|tool| !tool.read_only);
     }
-    let guess = Thought { analysis: String::new(), complexity: complexity(&s.question, s.why) };
-    let remembered = s.recall(Kind::Pattern).and_then(|one| Thought::deserialize(&one.value).ok());
+    let guess = Analysis { analysis: String::new(), complexity: complexity(&s.question, s.why) };
+    let remembered = s.recall(Kind::Pattern).and_then(|one| Analysis::deserialize(&one.value).ok());
     let thought = remembered.unwrap_or(guess);
     let note = json!({ "complexity": thought.complexity, "analysis": thought.analysis, "tools": s.toolbox.names() });
     s.thought = Some(thought);
     Go::to("plan").note("think", note)
-}
-
-/// A plan without a model: for a request that states its call, from notes, or when no model is available.
-fn plan_by_rule(s: &Reason) -> Option<Plan> {
-    if s.toolbox.is_empty() {
-        return Some(plan::nothing());
-    }
-    if s.iteration > 1 || !s.plan_failures.is_empty() || !s.revisions.is_empty() {
-        return None;
-    }
-    if let Some(call) = certain::call(&s.question, &s.toolbox) {
-        return Some(plan::single(call, ""));
-    }
-    let remembered = s.recall(Kind::Plan).and_then(|one| Plan::deserialize(&one.value).ok());
-    let fits = |plan: &Plan| plan::is_in_order(plan) && s.is_harmless(plan) && plan.steps.iter().all(|step| s.toolbox.resolve(&step.call()).is_ok());
-    remembered.filter(fits)
-}
-
-/// The form of the next plan: after two unusable ones, a single step.
-fn form(s: &Reason) -> plan::Form {
-    let steps_max = match (s.plan_failures.len() + 1 >= PLAN_TRIES_MAX, s.model.is_small) {
-        (true, _) => 1,
-        (false, true) => plan::SMALL_STEPS_MAX,
-        (false, false) => plan::STEPS_MAX,
-    };
-    plan::Form { steps_max, may_ask: !s.model.is_small && s.depth() != Depth::Quick && s.clarified.len() < clarify::QUESTIONS_MAX }
-}
-
-fn ask_plan(s: &Reason) -> Ask {
-    if plan_by_rule(s).is_some() {
-        return Ask::nothing();
-    }
-    let advice = s.recall(Kind::Reflection).and_then(|one| one.value.get("advice").and_then(Value::as_str));
-    let last = s.reflections.last();
-    let form = form(s);
-    let toolbox = s.offered();
-    let text = prompt::render(
-        PLAN.of(&s.model),
-        json!({
-            "tools": toolbox.told(&s.model),
-            "steps_max": form.steps_max,
-            "may_ask": form.may_ask,
-            "examples": plan::examples(&toolbox, &s.model),
-            "analysis": s.thought.as_ref().map_or("", |thought| thought.analysis.as_str()),
-            "advice": advice.unwrap_or_default(),
-            "clarified": s.clarified,
-            "done": s.done,
-            "failed": s.failed,
-            "issues": last.map(|last| last.issues_found.clone()).unwrap_or_default(),
-            "adjustments": last.and_then(|last| last.plan_adjustments.clone()).unwrap_or_default(),
-            "wrong": s.plan_failures,
-            "revised": s.revised,
-            "revisions": s.revisions,
-        }),
-    );
-    let tokens_max = if s.model.is_small { SMALL_PLAN_TOKENS_MAX } else { PLAN_TOKENS_MAX };
-    Ask::one(prompt::call("plan", s.told(text), Some(plan::schema(&toolbox, &s.model, form)), tokens_max).label("planning"))
-}
-
-fn fold_plan(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    if let Some(plan) = plan_by_rule(s) {
-        s.is_certain = certain::call(&s.question, &s.toolbox).is_some();
-        return adopt(s, plan, true);
-    }
-    let draft = match prompt::read::<plan::Draft>(replies, 0) {
-        Ok(draft) => draft,
-        Err(failure) if failure.kind == FailureKind::Invalid => return plan_again(s, &[failure.message]),
-        // The model is unavailable or out of time, so asking again would not help.
-        Err(failure) if s.iteration > 1 => {
-            s.degraded.push(format!("not planned again: {failure}"));
-            return adopt(s, plan::nothing(), true);
-        }
-        Err(failure) => {
-            // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer says so.
-            let is_question = s.has_documents || !decide::may_act(&s.question);
-            s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
-            let plan = if is_question { plan::look_up(&s.asked(), &s.toolbox) } else { plan::nothing() };
-            return adopt(s, plan, true);
-        }
-    };
-    if let Some(question) = draft.question().filter(|_| form(s).may_ask) {
-        s.question_to_user = Some(prompt::clipped(&evidence::visible(&question), clarify::QUESTION_TOKENS_MAX));
-        return Go::to("clarify");
-    }
-    if let Some(query) = draft.wanted_tools().filter(|_| s.toolbox.get(REGISTRY).is_some()) {
-        s.wanted_tools = Some(query);
-        return Go::to("find_tools");
-    }
-    let (answer, analysis) = (draft.answer(), draft.analysis.clone().filter(|analysis| !analysis.trim().is_empty()));
-    match plan::checked(draft, &s.offered(), s.complexity()).and_then(|plan| s.without_known_failure(plan)) {
-        Ok(plan) => {
-            s.draft = answer;
-            if let Some(analysis) = analysis.filter(|_| s.iteration == 1) {
-                let thought = Thought { analysis, complexity: plan.estimated_complexity };
-                s.remember(Kind::Pattern, json!(thought));
-                s.thought = Some(thought);
-            }
-            adopt(s, plan, false)
-        }
-        Err(wrong) => plan_again(s, &wrong),
-    }
-}
-
-impl Reason {
-    /// The tools a plan may use.
-    fn offered(&self) -> Toolbox {
-        self.toolbox.clone().without(&self.dropped_tools)
-    }
-
-    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although it was told.
-    /// Then the tool is not offered any more.
-    fn without_known_failure(&mut self, plan: Plan) -> Result<Plan, Vec<String>> {
-        let is_known = |step: &&Step| self.model.is_small && self.failed_calls.contains(&step.call());
-        let Some(step) = plan.steps.iter().find(is_known) else { return Ok(plan) };
-        self.dropped_tools.push(step.tool.clone());
-        Err(vec![format!("{} with these arguments failed before; use another tool or other arguments", step.tool)])
-    }
-}
-
-/// An unusable plan is requested again with its errors, then as one step, then not at all.
-fn plan_again(s: &mut Reason, wrong: &[String]) -> Go {
-    s.plan_failures.push(wrong.join("; "));
-    if s.plan_failures.len() < PLAN_TRIES_MAX {
-        return Go::to("plan").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));
-    }
-    s.degraded.push(format!("answered without a plan, because none could be used: {}", wrong.join("; ")));
-    if s.iteration > 1 {
-        // What the plan before came to is what there is to report.
-        return Go::to("respond").note("plan_failed", json!({ "wrong": wrong, "plans": s.plan_failures.len() }));
-    }
-    adopt(s, plan::nothing(), true)
-}
-
-fn adopt(s: &mut Reason, plan: Plan, is_by_rule: bool) -> Go {
-    s.is_by_rule = is_by_rule;
-    s.doing = plan.steps.iter().map(execute::Doing::new).collect();
-    s.results = Vec::new();
-    let to = match (plan.steps.is_empty(), s.asks_approval) {
-        (true, _) => "reflect",
-        (false, true) => "approve_plan",
-        (false, false) => "execute",
-    };
-    let go = Go::to(to).note("plan", json!(plan));
-    s.plan = Some(plan);
-    execute::prepare(s);
-    go
 }

@@ -192,7 +192,7 @@ impl Example<'_> {
     }
 
     /// Written by hand: the order of a JSON object depends on serde_json's features, and a prompt must not.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let arguments: Vec<String> = self.arguments.iter().map(|(name, value)| format!("{}:{value}", json!(name))).collect();
         format!("{{\"tool\":{},\"arguments\":{{{}}}}}", json!(self.tool), arguments.join(","))
     }
@@ -231,6 +231,6 @@ pub(super) fn examples(toolbox: &Toolbox, profile: &ModelProfile) -> Vec<Value> 
         all.retain(|(_, steps)| steps.len() > 1);
     }
     all.retain(|(_, steps)| steps.iter().all(|step| toolbox.resolve(&step.call()).is_ok()));
-    let told = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::told).collect::<Vec<_>>().join(","));
-    all.iter().map(|(request, steps)| json!({ "request": request, "plan": told(steps) })).collect()
+    let plan_json = |steps: &[Example<'_>]| format!("{{\"steps\":[{}]}}", steps.iter().map(Example::describe).collect::<Vec<_>>().join(","));
+    all.iter().map(|(request, steps)| json!({ "request": request, "plan": plan_json(steps) })).collect()
 }

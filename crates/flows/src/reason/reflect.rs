@@ -9,9 +9,9 @@ use graph::{Ask, FailureKind, Go, Message, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::execute::{Doing, Ended};
+use super::execute::{Ended, StepExecution};
 use super::limits::Depth;
-use super::{Kind, Reason, Remembered, conclude};
+use super::{Kind, Reason, RequestNote, conclude};
 use crate::answer;
 use crate::prompt::{self, Prompt};
 
@@ -47,7 +47,7 @@ const MENDED_ITERATIONS_MAX: u32 = 2;
 fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     let achieved = |goal_achieved: bool| ReflectionResult { goal_achieved, ..ReflectionResult::default() };
     if s.results.is_empty() {
-        // The call that answers is told why nothing was done.
+        // The answering call gets the reason why nothing was done.
         return Some(ReflectionResult { issues_found: s.degraded.last().cloned().into_iter().collect(), ..achieved(false) });
     }
     // A person refused, or the outcome is unknown: another plan would only circumvent that.
@@ -78,7 +78,7 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
 }
 
 /// A step that may change something and was refused, or whose outcome is unknown.
-fn is_final_failure(s: &Reason, doing: &Doing) -> bool {
+fn is_final_failure(s: &Reason, doing: &StepExecution) -> bool {
     let is_final = matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Refused | FailureKind::InDoubt, .. }));
     is_final && doing.tries > 0 && !s.toolbox.is_read_only(&doing.call.tool)
 }
@@ -95,7 +95,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
     }
     let required: Vec<&String> = properties.as_object().into_iter().flat_map(|map| map.keys()).collect();
     let schema = json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties });
-    let (messages, _) = told(s);
+    let (messages, _) = prompt_messages(s);
     Ask::one(prompt::call("reflect", messages, Some(schema), tokens_max(s)).label("reflecting"))
 }
 
@@ -104,7 +104,7 @@ fn tokens_max(s: &Reason) -> u32 {
 }
 
 /// Used by both `ask` and `respond`, so that a final response is checked against what was shown.
-pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
+pub(super) fn prompt_messages(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let results: Vec<Value> = s
         .results
         .iter()
@@ -112,13 +112,7 @@ pub(super) fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
         .collect();
     let criteria = s.plan.as_ref().map(|plan| plan.success_criteria.clone()).unwrap_or_default();
     let text = prompt::render(REFLECT.of(&s.model), json!({ "results": results, "criteria": criteria }));
-    let mut messages = s.told(text);
-    let question = messages.pop();
-    let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
-    messages.extend(evidence);
-    messages.extend(question);
-    (messages, shown)
+    answer::with_evidence(s.prompt_messages(text), &s.spans, &s.full_question(), &s.model, tokens_max(s))
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
@@ -144,14 +138,14 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     }
     reflection.final_response = reflection.final_response.filter(|text| reflection.goal_achieved && !text.trim().is_empty());
     let goes_on = !reflection.goal_achieved && reflection.should_continue && s.may_go_on();
-    learn(s, &reflection, is_judged);
+    remember_plan(s, &reflection, is_judged);
     let note = json!({ "goal_achieved": reflection.goal_achieved, "issues_found": reflection.issues_found, "goes_on": goes_on });
     s.reflections.push(reflection);
     Go::to(if goes_on { "iterate" } else { "respond" }).note("reflection", note)
 }
 
 /// Keeps a plan that worked, and the judgement of one that did not. Nothing of a plan that may have changed something.
-fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
+fn remember_plan(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
     let Some(plan) = s.plan.clone().filter(|plan| !plan.steps.is_empty() && s.is_harmless(plan)) else { return };
     // A replaced call may differ from the plan.
     let is_as_planned = s.doing.iter().zip(&plan.steps).all(|(doing, step)| doing.is_well() && doing.call == step.call());
@@ -161,7 +155,7 @@ fn learn(s: &mut Reason, reflection: &ReflectionResult, is_judged: bool) {
     }
     // A remembered plan that failed is not used a third time.
     let used = s.recall(Kind::Plan).filter(|used| !reflection.goal_achieved && used.value == json!(plan)).cloned();
-    s.to_remember.extend(used.map(|used| Remembered { value: Value::Null, ..used }));
+    s.to_remember.extend(used.map(|used| RequestNote { value: Value::Null, ..used }));
     let advice: Vec<&str> = reflection.issues_found.iter().map(String::as_str).chain(reflection.plan_adjustments.as_deref()).collect();
     if is_judged && !advice.is_empty() {
         let advice = prompt::clipped(&advice.join("; "), 120);

@@ -6,8 +6,9 @@ use evidence::{Span, Trust};
 use graph::{Ask, Failure, FailureKind, Go, Message, Replies};
 use serde_json::json;
 
-use super::execute::{Doing, Ended};
-use super::{PLAN_TRIES_MAX, Reason, ReflectionResult, Way, conclude, decide, reflect};
+use super::execute::{Ended, StepExecution};
+use super::plan_node::PLAN_TRIES_MAX;
+use super::{AnswerMode, Reason, ReflectionResult, conclude, decide, reflect};
 use crate::answer::{self, Answer};
 use crate::claims::{self, DraftAnswer};
 use crate::direct::ANSWER;
@@ -25,7 +26,7 @@ const LISTED_TOKENS_MAX: usize = 1_500;
 const MISSING: &str = "MISSING:";
 
 /// An answer that needs no further call.
-enum Given {
+enum ReadyAnswer {
     /// Written by the flow, and checked.
     Answer(Box<Answer>),
     /// Written by a model in an earlier call, with the passages shown to it.
@@ -33,21 +34,21 @@ enum Given {
 }
 
 /// An answer that needs no further call: from the results, from the reflection, or from a plan without steps.
-fn given(s: &Reason) -> Option<Given> {
+fn given(s: &Reason) -> Option<ReadyAnswer> {
     let is_achieved = s.reflections.last().is_some_and(|last| last.goal_achieved);
     if let Some(text) = s.reflections.last().and_then(|last| last.final_response.as_deref()) {
-        let (_, shown) = reflect::told(s);
-        return Some(Given::DraftAnswer(DraftAnswer { markdown: text.to_owned(), short: None }, shown));
+        let (_, shown) = reflect::prompt_messages(s);
+        return Some(ReadyAnswer::DraftAnswer(DraftAnswer { markdown: text.to_owned(), short: None }, shown));
     }
     if is_achieved && let Some(answer) = conclude::from_results(s) {
-        return Some(Given::Answer(Box::new(answer)));
+        return Some(ReadyAnswer::Answer(Box::new(answer)));
     }
     if let Some(answer) = unplanned(s) {
-        return Some(Given::Answer(Box::new(answer)));
+        return Some(ReadyAnswer::Answer(Box::new(answer)));
     }
     let is_empty = s.plan.as_ref().is_some_and(|plan| plan.steps.is_empty()) && s.iteration == 1;
     let draft = s.draft.as_ref().filter(|draft| is_empty && !draft.contains("{{"))?;
-    Some(Given::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
+    Some(ReadyAnswer::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
 }
 
 /// The answer to a possible request to act for which a small model made no usable plan. Such a model answers as if it had acted, whatever it is told.
@@ -63,8 +64,8 @@ fn unplanned(s: &Reason) -> Option<Answer> {
 
 /// Steps that may change something and did not succeed, one line each with what is known.
 fn not_done(s: &Reason) -> Vec<(String, Span)> {
-    let is_act = |doing: &&Doing| !s.toolbox.is_read_only(&doing.call.tool);
-    let line = |doing: &Doing| match &doing.end {
+    let is_act = |doing: &&StepExecution| !s.toolbox.is_read_only(&doing.call.tool);
+    let line = |doing: &StepExecution| match &doing.end {
         Some(Ended::Badly { why, .. }) => {
             let why = evidence::defused(why).split_whitespace().collect::<Vec<_>>().join(" ");
             let line = format!("Not done: {}: {}", doing.call.tool, prompt::clipped(why.trim_end_matches('.'), WHY_TOKENS_MAX));
@@ -91,7 +92,7 @@ fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (Dr
 }
 
 /// Starts the check of an answer that ends the run.
-fn say(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
+fn check_answer(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
     let (said, shown) = with_not_done(s, said, shown);
     let unchecked = Unchecked::new(said, shown, s.strict, s.means());
     checked(s, unchecked)
@@ -119,7 +120,7 @@ fn checked(s: &mut Reason, unchecked: Unchecked) -> Go {
 
 /// Whether the answering call may request another iteration: nothing else judges a plan of one step.
 fn may_ask_for_more(s: &Reason) -> bool {
-    s.way == Way::Agentic && !s.model.is_small && s.may_go_on() && s.results.len() == 1 && s.results.iter().all(|one| one.success)
+    s.way == AnswerMode::Agentic && !s.model.is_small && s.may_go_on() && s.results.len() == 1 && s.results.iter().all(|one| one.success)
 }
 
 /// Tokens of the reason why a step was not carried out.
@@ -129,50 +130,54 @@ fn tokens_max(s: &Reason) -> u32 {
     if s.model.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX }
 }
 
-fn told(s: &Reason) -> (Vec<Message>, Vec<Span>) {
+fn prompt_messages(s: &Reason) -> (Vec<Message>, Vec<Span>) {
     let issues = s.reflections.last().map(|last| last.issues_found.clone()).unwrap_or_default();
-    if s.way == Way::Direct || s.spans.is_empty() {
-        return (s.told(prompt::render(DIRECT, json!({ "issues": issues }))), Vec::new());
+    if s.way == AnswerMode::Direct || s.spans.is_empty() {
+        return (s.prompt_messages(prompt::render(DIRECT, json!({ "issues": issues }))), Vec::new());
     }
     let missing = if may_ask_for_more(s) { MISSING } else { "" };
     let instructions = prompt::render(RESPOND.of(&s.model), json!({ "issues": issues, "missing": missing }));
-    let mut messages = s.told(claims::with_abstention(&instructions, &s.model, s.spans.len()));
-    let question = messages.pop();
-    let used = prompt::tokens_of(&messages) + question.as_ref().map_or(0, |one| prompt::tokens_of(std::slice::from_ref(one)));
-    let (evidence, shown) = answer::show(&s.spans, &s.asked(), s.model.evidence_tokens(used, tokens_max(s)));
-    messages.extend(evidence);
-    messages.extend(question);
-    (messages, shown)
+    answer::with_evidence(
+        s.prompt_messages(claims::with_abstention(&instructions, &s.model, s.spans.len())),
+        &s.spans,
+        &s.full_question(),
+        &s.model,
+        tokens_max(s),
+    )
 }
 
 pub(super) fn ask(s: &Reason) -> Ask {
     if given(s).is_some() {
         return Ask::nothing();
     }
-    let (messages, shown) = told(s);
+    let (messages, shown) = prompt_messages(s);
     let schema = claims::schema(&s.model, shown.len());
     Ask::one(prompt::call(ANSWER, messages, schema, tokens_max(s)).label("answering").last())
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     match given(s) {
-        Some(Given::Answer(answer)) => return end(s, *answer),
-        Some(Given::DraftAnswer(said, shown)) => return say(s, said, shown),
+        Some(ReadyAnswer::Answer(answer)) => return end(s, *answer),
+        Some(ReadyAnswer::DraftAnswer(said, shown)) => return check_answer(s, said, shown),
         None => {}
     }
-    let (_, shown) = told(s);
-    let failure = match claims::heard(replies, claims::is_asked(&s.model, shown.len())) {
+    let (_, shown) = prompt_messages(s);
+    let failure = match claims::read_reply(replies, claims::is_asked(&s.model, shown.len())) {
         Ok(said) => {
             let missing = said.markdown.trim_start().strip_prefix(MISSING).filter(|_| may_ask_for_more(s)).map(|rest| rest.trim().to_owned());
             if let Some(missing) = missing {
                 return more(s, missing);
             }
-            return say(s, said, shown);
+            return check_answer(s, said, shown);
         }
         Err(failure) => failure,
     };
     s.degraded.push(format!("not answered from what was found: {}", failure.message));
-    if s.way == Way::Agentic && !shown.is_empty() { Go::to("direct").note("answer_failed", failure.message) } else { end_unanswered(s, &failure) }
+    if s.way == AnswerMode::Agentic && !shown.is_empty() {
+        Go::to("direct").note("answer_failed", failure.message)
+    } else {
+        end_unanswered(s, &failure)
+    }
 }
 
 /// The answering call reported that the goal is not reached: record it as a reflection and start another iteration.
@@ -186,7 +191,7 @@ fn more(s: &mut Reason, missing: String) -> Go {
 /// Asks once more without evidence: the prompt may have been too long or the schema too hard.
 pub(super) fn ask_direct(s: &Reason) -> Ask {
     let mut messages = vec![prompt::system(prompt::render(DIRECT, json!({ "issues": [] })))];
-    messages.push(prompt::user(prompt::clipped(&s.asked(), s.model.question_tokens())));
+    messages.push(prompt::user(prompt::clipped(&s.full_question(), s.model.question_tokens())));
     Ask::one(prompt::call(ANSWER, messages, None, tokens_max(s)).label("answering directly").last())
 }
 
@@ -194,8 +199,8 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let failure = match replies.value(0).map(prompt::text_of) {
         Ok(Some(text)) => {
             // Checked against the results although they were not in the prompt: supported sentences are cited, the rest is marked.
-            let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
-            return say(s, DraftAnswer { markdown: claims::uncited(&text), short: None }, shown);
+            let shown = answer::pick(&s.spans, &s.full_question(), LISTED_TOKENS_MAX);
+            return check_answer(s, DraftAnswer { markdown: claims::uncited(&text), short: None }, shown);
         }
         Ok(None) => Failure::new(FailureKind::Invalid, "the model's reply is empty"),
         Err(failure) => failure,
@@ -206,7 +211,7 @@ pub(super) fn fold_direct(s: &mut Reason, replies: &Replies<'_>) -> Go {
 /// If the model is down, the run fails; after a limit or an unusable reply the passages are the answer, if there are any.
 fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
     let why = &failure.message;
-    let shown = answer::pick(&s.spans, &s.asked(), LISTED_TOKENS_MAX);
+    let shown = answer::pick(&s.spans, &s.full_question(), LISTED_TOKENS_MAX);
     if shown.is_empty() || no_model::is_down(failure) {
         let not_done: Vec<String> = not_done(s).into_iter().map(|(line, _)| format!(". {line}")).collect();
         return no_model::fail("reason", &format!("{why}{}", not_done.concat()), &shown);

@@ -38,7 +38,7 @@ pub(super) fn ask(s: &Report) -> Ask {
     let mut prompt = format!(
         "Research this outline for {:?}?\n{}\n{}\nPlan {hash}. Approve it, decline it, have it revised, or send other sections.",
         s.question,
-        outline::told(&s.sections),
+        outline::describe_sections(&s.sections),
         s.estimate().words()
     );
     if !s.objection.is_empty() {
@@ -61,21 +61,21 @@ pub(super) fn fold(s: &mut Report, replies: &Replies<'_>) -> Go {
         Decision::Approved(edited) => edited,
         Decision::Declined(reason) => return declined(s, &reason),
         Decision::Revise(_) if s.revisions.len() >= REVISIONS_MAX => {
-            return again(s, &format!("the outline was revised {REVISIONS_MAX} times already"));
+            return ask_again(s, &format!("the outline was revised {REVISIONS_MAX} times already"));
         }
         Decision::Revise(reason) => {
             s.revisions.push(reason.clone());
             return Go::to("outline").note("approval", json!({ "revise": reason }));
         }
-        Decision::Wrong(why) => return again(s, &why),
+        Decision::Wrong(why) => return ask_again(s, &why),
     };
     let is_edited = edited.sections.is_some() || edited.title.is_some();
     if let Some(sections) = edited.sections {
         let sections: Vec<Section> = sections.iter().filter_map(|one| outline::section(&one.heading, &one.question)).collect();
         match sections.len() {
-            0 => return again(s, "an outline needs at least one section with a heading"),
+            0 => return ask_again(s, "an outline needs at least one section with a heading"),
             count if count > SECTIONS_MAX as usize => {
-                return again(s, &format!("there are {count} sections, but at most {SECTIONS_MAX} are possible"));
+                return ask_again(s, &format!("there are {count} sections, but at most {SECTIONS_MAX} are possible"));
             }
             _ => s.sections = sections,
         }
@@ -90,7 +90,7 @@ pub(super) fn fold(s: &mut Report, replies: &Replies<'_>) -> Go {
     go
 }
 
-fn again(s: &mut Report, why: &str) -> Go {
+fn ask_again(s: &mut Report, why: &str) -> Go {
     if s.asked >= ASKED_MAX {
         return declined(s, &format!("{why}; asked {ASKED_MAX} times"));
     }

@@ -33,7 +33,7 @@ use crate::context;
 use crate::descriptor::{Calls, Descriptor, PlanNote};
 use crate::input::{self, Approve, Input, ModelProfile};
 use crate::settings::SettingsType;
-use crate::verify::{Check, Means, Verify};
+use crate::verify::{Check, CheckOptions, Verify};
 
 pub use estimate::{Estimate, estimate};
 
@@ -139,7 +139,7 @@ struct Report {
     sections: Vec<Section>,
     /// The question to the user before the outline.
     question_to_user: Option<String>,
-    clarified: Vec<outline::Clarified>,
+    clarified: Vec<outline::Clarification>,
     /// Requested changes, newest last.
     revisions: Vec<String>,
     /// Number of approval questions about this outline.
@@ -212,8 +212,8 @@ impl Report {
         }
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn estimate(&self) -> Estimate {
@@ -231,7 +231,7 @@ fn ask_check(s: &Report) -> Ask {
 }
 
 fn fold_check(s: &mut Report, replies: &Replies<'_>) -> Go {
-    let means = Means { verify: s.settings.verify, model: &s.model };
+    let means = CheckOptions { verify: s.settings.verify, model: &s.model };
     for (at, check) in s.checks.iter_mut().filter(|check| !check.is_done()).enumerate() {
         check.take(&s.spans, means, replies.value(at));
     }

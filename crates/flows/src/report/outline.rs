@@ -19,7 +19,7 @@ const REPLY_TOKENS_MAX: usize = 500;
 
 /// A question to the user, and the reply.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Clarified {
+pub(super) struct Clarification {
     question: String,
     answer: String,
 }
@@ -53,7 +53,7 @@ pub(super) fn ask(s: &Report) -> Ask {
         "sections_min": SECTIONS_MIN,
         "sections_max": sections_max,
         "clarified": s.clarified,
-        "outline": told(&s.sections),
+        "outline": describe_sections(&s.sections),
         "revisions": s.revisions,
     });
     let mut messages: Vec<Message> = vec![prompt::system(prompt::render(OUTLINE.of(&s.model), context))];
@@ -133,7 +133,7 @@ pub(super) fn listed(sections: &[Section]) -> Vec<Value> {
     sections.iter().map(|section| json!({ "heading": section.heading, "question": section.question })).collect()
 }
 
-pub(super) fn told(sections: &[Section]) -> String {
+pub(super) fn describe_sections(sections: &[Section]) -> String {
     let line = |(at, section): (usize, &Section)| format!("{}. {}: {}", at + 1, section.heading, section.question);
     sections.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
 }
@@ -209,7 +209,7 @@ pub(super) fn ask_person(s: &Report) -> Ask {
 pub(super) fn fold_person(s: &mut Report, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
     let answer = prompt::said_by_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
-    let clarified = Clarified { question, answer };
+    let clarified = Clarification { question, answer };
     let note = json!(clarified);
     s.clarified.push(clarified);
     Go::to("outline").note("clarified", note)

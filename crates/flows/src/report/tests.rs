@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 
 use super::{Report, Settings, estimate, sections};
 use crate::input::{Input, ModelProfile, Price};
-use crate::played::{Played, failed, found, play, usual_tools, words};
+use crate::played::{PlayedRun, failed, found, play, usual_tools, words};
 
 const LOG: &str = "After a crash the log is replayed from the last checkpoint.";
 const COST: &str = "A commit takes 0.34 ms on the disk of the server.";
@@ -36,7 +36,7 @@ fn outline() -> Reply {
 }
 
 /// All effects succeed, except where `changed` replies otherwise.
-fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Played {
+fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> PlayedRun {
     play("report", input, &mut |effect, _| {
         if let Some(reply) = changed(effect) {
             return Some(reply);
@@ -68,7 +68,7 @@ fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Pl
     })
 }
 
-fn answer(run: &Played) -> &str {
+fn answer(run: &PlayedRun) -> &str {
     run.output()["answer"].as_str().unwrap()
 }
 

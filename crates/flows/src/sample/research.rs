@@ -13,7 +13,7 @@
 //! No failure ends the run: an unusable plan becomes one lookup, a failed lookup is left out, a failed critic counts as approval, and a
 //! missing answer is replaced by the list of sources.
 
-use graph::{Ask, Backoff, END, Effect, Go, Graph, GraphError, Hole, Message, ModelCall, Question, Replies, Request};
+use graph::{Ask, Backoff, END, Effect, Go, Graph, GraphError, Message, ModelCall, Placeholder, Question, Replies, Request};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -106,7 +106,7 @@ fn ask_lookups(s: &Research) -> Ask {
     }
     if !s.lookups.is_empty() {
         let fetch = patient(graph::tool("fetch", json!({ "url": null }))).label("reading the first hit");
-        ask.add(fetch.hole(Hole::whole("/arguments/url", 0, "/hits/0/url")));
+        ask.add(fetch.hole(Placeholder::whole("/arguments/url", 0, "/hits/0/url")));
     }
     ask
 }

@@ -3,9 +3,9 @@ use serde_json::{Value, json};
 
 use super::drive::{Ended, drive};
 
-type Told = Vec<Result<Value, Failure>>;
+type ScriptedResults = Vec<Result<Value, Failure>>;
 
-fn team(topics: &[&str], children: Told, mail: Told) -> Ended {
+fn team(topics: &[&str], children: ScriptedResults, mail: ScriptedResults) -> Ended {
     drive(&super::team::flow().unwrap(), json!({ "topics": topics }), &[("research", children), ("mail.send", mail)])
 }
 
@@ -13,7 +13,7 @@ fn answer(text: &str) -> Result<Value, Failure> {
     Ok(json!({ "answer": text, "sources": [], "rounds": 1 }))
 }
 
-fn sent() -> Told {
+fn sent() -> ScriptedResults {
     vec![Ok(json!("sent"))]
 }
 

@@ -17,7 +17,7 @@ pub(super) fn ask(s: &Search) -> Ask {
     let mut prompt = format!(
         "Run this plan for {:?}?\n{}\nPlan {hash}. Approve it, decline it, have it revised, or send other tasks.",
         s.question,
-        plan::told(s.current())
+        plan::describe_plan(s.current())
     );
     if !s.objection.is_empty() {
         prompt = format!("{}\n{prompt}", s.objection);
@@ -61,7 +61,7 @@ pub(super) fn fold(s: &mut Search, replies: &Replies<'_>) -> Go {
         let tasks = plan::tasks(planned, &s.tools, s.iteration);
         // An edited plan is accepted completely or not at all.
         if tasks.iter().any(|task| task.status == Status::Failed) {
-            return again(s, plan::told(&tasks));
+            return again(s, plan::describe_plan(&tasks));
         }
         let iteration = s.iteration;
         s.thinking_steps.retain(|task| task.iteration != iteration);
@@ -76,7 +76,7 @@ pub(super) fn fold(s: &mut Search, replies: &Replies<'_>) -> Go {
 
 /// Plans again in the same iteration, with the person's reason.
 fn revise(s: &mut Search, reason: String) -> Go {
-    s.revised = plan::told(s.current());
+    s.revised = plan::describe_plan(s.current());
     let iteration = s.iteration;
     s.thinking_steps.retain(|task| task.iteration != iteration);
     s.iteration -= 1;

@@ -48,8 +48,8 @@ use crate::input::{self, Approve, Input, ModelProfile};
 use crate::no_model;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::toolbox::{self, Aim, REGISTRY, Tool, Toolbox};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::toolbox::{self, PlanPurpose, REGISTRY, Tool, Toolbox};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 pub use plan::{Status, Task};
 
@@ -74,7 +74,11 @@ pub const FLOW: Descriptor = Descriptor {
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Search>("search")
         .node("initialize", (|_: &Search| Ask::nothing(), initialize), &["discover"])
-        .node("discover", (|s: &Search| Ask::one(toolbox::ask_named(&s.asked(), &s.settings.enabled_tools)), discover), &["plan", "synthesize"])
+        .node(
+            "discover",
+            (|s: &Search| Ask::one(toolbox::ask_named(&s.full_question(), &s.settings.enabled_tools)), discover),
+            &["plan", "synthesize"],
+        )
         .node("plan", (ask_plan, fold_plan), &["approve", "execute", "synthesize", "find_tools", END])
         .node("find_tools", (ask_tools, fold_tools), &["plan"])
         .node("approve", (approve::ask, approve::fold), &["approve", "plan", "execute", END])
@@ -196,7 +200,7 @@ impl Search {
     }
 
     /// The question in full, for tools that are not given the conversation.
-    fn asked(&self) -> String {
+    fn full_question(&self) -> String {
         follow_up::in_full(&self.question, &self.history)
     }
 
@@ -211,8 +215,8 @@ impl Search {
         self.thinking_steps.iter_mut().filter(move |task| task.iteration == iteration)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn may_go_on(&self) -> bool {
@@ -236,7 +240,7 @@ impl Search {
     fn pick(&mut self) {
         let bare = self.messages(self.instructions(true), Vec::new());
         let budget = self.model.evidence_tokens(prompt::tokens_of(&bare), self.reply_tokens());
-        self.shown = answer::pick(&self.spans(), &self.asked(), budget);
+        self.shown = answer::pick(&self.spans(), &self.full_question(), budget);
     }
 
     fn reply_tokens(&self) -> u32 {
@@ -276,7 +280,7 @@ fn discover(s: &mut Search, replies: &Replies<'_>) -> Go {
             return listed;
         }
         let (is_full, count) = (listed.is_full(), listed.tools.len());
-        let tools = listed.fitting(&s.model, Aim::Answers, false);
+        let tools = listed.fitting(&s.model, PlanPurpose::Answers, false);
         let may_search = (is_full || tools.tools.len() < count) && s.settings.max_turn_iterations > 1;
         if may_search { tools.with_finder() } else { tools }
     });
@@ -316,7 +320,7 @@ fn ask_plan(s: &Search) -> Ask {
         .collect();
     let example = s.tools.tools.iter().find(|tool| tool.text_argument() == Some("query")).map(|tool| &tool.name);
     let context = json!({
-        "tools": s.tools.told(&s.model),
+        "tools": s.tools.describe(&s.model),
         "tasks_max": tasks_max,
         "missing": s.missing,
         "tried": tried.join("\n"),
@@ -361,7 +365,7 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
             let tasks = plan::tasks(planned.tasks, &s.tools, s.iteration);
             let why = match tasks.is_empty() {
                 true => "it has no tasks".to_owned(),
-                false => format!("none of its tasks can be called:\n{}", plan::told(&tasks)),
+                false => format!("none of its tasks can be called:\n{}", plan::describe_plan(&tasks)),
             };
             (tasks, why)
         }
@@ -376,13 +380,13 @@ fn fold_plan(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes = Vec::new();
     if !is_usable {
         // The errors of the model's tasks are in the note; only the fallback step counts.
-        tasks = plan::fallback(&s.asked(), &s.tools, s.iteration).into_iter().collect();
+        tasks = plan::fallback(&s.full_question(), &s.tools, s.iteration).into_iter().collect();
         let instead = tasks.first().map_or("nothing is looked up, because no tool takes a plain question".to_owned(), |task| {
             format!("one task takes its place: {} {}", task.tool_name, task.tool_arguments)
         });
         notes.push(("plan_fallback", json!({ "why": unusable, "instead": instead })));
     }
-    let own_words = plan::own_words(&s.asked(), &tasks, &s.tools).filter(|_| s.model.is_small && !is_again);
+    let own_words = plan::own_words(&s.full_question(), &tasks, &s.tools).filter(|_| s.model.is_small && !is_again);
     tasks.extend(own_words);
     s.thinking_steps.extend(tasks);
     let noted = json!({ "reasoning": s.plan_reasoning, "iteration": s.iteration, "hash": plan::hash(s.current()), "tasks": listed(s.current()) });
@@ -461,7 +465,7 @@ fn instead(s: &Search) -> Option<Task> {
     if !s.model.is_small || s.approve == Approve::Plan || has_looked_up || !s.spans().is_empty() {
         return None;
     }
-    let mut task = plan::fallback(&s.asked(), &s.tools, s.iteration)?;
+    let mut task = plan::fallback(&s.full_question(), &s.tools, s.iteration)?;
     task.task_number = s.current().iter().map(|task| task.task_number).max().unwrap_or(0) + 1;
     s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up).then_some(task)
 }

@@ -178,7 +178,7 @@ pub(super) fn hash(tasks: &[Task]) -> String {
 }
 
 /// A plan for people.
-pub(super) fn told(tasks: &[Task]) -> String {
+pub(super) fn describe_plan(tasks: &[Task]) -> String {
     let line = |task: &Task| {
         let about = if task.description.is_empty() { String::new() } else { format!(": {}", evidence::visible(&task.description)) };
         let error = task.error.as_ref().map(|error| format!(" ({error})")).unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::driven::{Driven, ScriptedReply, drive, registry};
+use crate::driven::{DrivenRun, ScriptedReply, drive, registry};
 
 const QUESTION: &str = "How many stories have the upstream keyword?";
 
@@ -29,7 +29,7 @@ fn stories(query: &str, total: usize) -> Value {
 }
 
 /// A run with these tasks, replies and answer.
-fn answered(question: &str, tasks: &[(&str, Value, Value)], answer: &str, is_small: bool) -> Driven {
+fn answered(question: &str, tasks: &[(&str, Value, Value)], answer: &str, is_small: bool) -> DrivenRun {
     let input = json!({ "question": question, "model": { "is_small": is_small, "context_tokens": 32_000 } });
     let plan: Vec<Value> = (1..)
         .zip(tasks)
@@ -54,7 +54,7 @@ fn two_searches() -> Vec<(&'static str, Value, Value)> {
     ]
 }
 
-fn statuses(run: &Driven) -> Vec<&str> {
+fn statuses(run: &DrivenRun) -> Vec<&str> {
     run.output()["sentences"].as_array().unwrap().iter().filter_map(|sentence| sentence["status"].as_str()).collect()
 }
 

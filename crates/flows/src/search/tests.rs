@@ -4,7 +4,7 @@
 use graph::{Effect, Failure, FailureKind, Outcome};
 use serde_json::{Value, json};
 
-use crate::driven::{Driven, ScriptedReply, drive, passages, registry};
+use crate::driven::{DrivenRun, ScriptedReply, drive, passages, registry};
 
 const FACT: &str = "After a crash the log is replayed from the last checkpoint.";
 const OTHER: &str = "A commit took 0.34 ms on the NVMe disk.";
@@ -43,7 +43,7 @@ fn with(mut input: Value, more: &Value) -> Value {
 }
 
 /// All effects succeed, except where `changed` replies otherwise.
-fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<ScriptedReply>) -> Driven {
+fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<ScriptedReply>) -> DrivenRun {
     drive(&super::flow().unwrap(), input, |effect, before| {
         changed(effect, before).unwrap_or_else(|| match effect.name() {
             "registry.tools" => Ok(registry()),
@@ -60,7 +60,7 @@ fn plan_is(plan: ScriptedReply) -> impl FnMut(&Effect, usize) -> Option<Scripted
     move |effect, _| (effect.name() == "plan").then(|| plan.clone())
 }
 
-fn statuses(driven: &Driven) -> Vec<&str> {
+fn statuses(driven: &DrivenRun) -> Vec<&str> {
     driven.output()["thinking_steps"].as_array().unwrap().iter().map(|step| step["status"].as_str().unwrap()).collect()
 }
 
@@ -379,9 +379,9 @@ fn s8_a_follow_up_hears_the_last_ten_turns() {
         .collect();
     let driven = search(with(large(), &json!({ "history": history })), |_, _| None);
     for call in driven.models("") {
-        let heard: Vec<&str> =
+        let received: Vec<&str> =
             call.messages.iter().filter(|message| message.role != "evidence").skip(1).map(|message| message.content.as_str()).collect();
-        assert_eq!((heard.len(), heard[0], heard[19]), (21, "question 3?", "answer 12"), "{}", call.purpose);
+        assert_eq!((received.len(), received[0], received[19]), (21, "question 3?", "answer 12"), "{}", call.purpose);
     }
 }
 
@@ -438,7 +438,7 @@ fn s10_nothing_but_the_cached_list_is_asked_before_the_plan() {
     assert_eq!(first, [("tool", "registry.tools"), ("model", "plan")]);
 }
 
-fn approving(word: impl FnMut(usize, &str) -> Value) -> Driven {
+fn approving(word: impl FnMut(usize, &str) -> Value) -> DrivenRun {
     let mut word = word;
     search(with(large(), &json!({ "approve": "plan" })), move |effect, before| match effect {
         Effect::AskPerson(question) => Some(Ok(word(before, &question.prompt))),

@@ -68,7 +68,7 @@ const RECIPIENTS_MAX: usize = 20;
 const MATERIAL_TOKENS_MAX: usize = 3_000;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Letter {
+struct MailDraft {
     to: Vec<String>,
     subject: String,
     body: String,
@@ -80,7 +80,7 @@ struct Mailer {
     messages: Vec<Turn>,
     context: Map<String, Value>,
     model: ModelProfile,
-    letter: Letter,
+    letter: MailDraft,
     last: Option<Turn>,
     report: String,
 }
@@ -88,7 +88,7 @@ struct Mailer {
 impl Mailer {
     fn of(visit: Visit<Settings>) -> Mailer {
         let me = visit.settings.unwrap_or_default().me;
-        let letter = Letter { to: recipients(&visit.messages, me.as_deref()), ..plain_letter(&visit.messages) };
+        let letter = MailDraft { to: recipients(&visit.messages, me.as_deref()), ..plain_letter(&visit.messages) };
         Mailer { messages: visit.messages, context: visit.context, model: visit.model, letter, last: None, report: String::new() }
     }
 
@@ -140,7 +140,7 @@ fn addresses(text: &str) -> Vec<String> {
 }
 
 /// The text of a mail without a model: what is attached.
-fn plain_letter(messages: &[Turn]) -> Letter {
+fn plain_letter(messages: &[Turn]) -> MailDraft {
     let document = handed(messages, writer::CAPABILITY).and_then(|data| data.get("document").cloned()).unwrap_or_default();
     let research = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()).unwrap_or_default();
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
@@ -153,7 +153,7 @@ fn plain_letter(messages: &[Turn]) -> Letter {
         let said = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
         body = said.map_or_else(|| turn::asked(messages), |turn| turn.content.clone());
     }
-    Letter { to: Vec::new(), subject: one_line(&title), body, attachments: Some(path).filter(|path| !path.is_empty()).into_iter().collect() }
+    MailDraft { to: Vec::new(), subject: one_line(&title), body, attachments: Some(path).filter(|path| !path.is_empty()).into_iter().collect() }
 }
 
 fn one_line(text: &str) -> String {

@@ -23,9 +23,9 @@ use crate::input::ModelProfile;
 use crate::panel;
 use crate::prompt::{self, Prompt};
 use crate::settings::SettingsType;
-use crate::toolbox::{self, Aim, Tool, Toolbox};
+use crate::toolbox::{self, PlanPurpose, Tool, Toolbox};
 use crate::turn::{self, Turn, Visit};
-use crate::verify::{Means, Unchecked, Verify};
+use crate::verify::{CheckOptions, Unchecked, Verify};
 
 /// The flow's name.
 pub const NAME: &str = "researcher";
@@ -153,7 +153,7 @@ impl Researcher {
         answer::pick(&self.spans, &self.topic, self.model.evidence_tokens(used, self.reply_tokens()))
     }
 
-    fn talk(&mut self, words: impl Into<String>) -> Go {
+    fn reply(&mut self, words: impl Into<String>) -> Go {
         self.last = Some(Turn::by(NAME, words));
         self.end()
     }
@@ -164,8 +164,8 @@ impl Researcher {
         Go::end().say("user", self.request()).say("assistant", said)
     }
 
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.settings.verify, model: &self.model }
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.settings.verify, model: &self.model }
     }
 
     fn hand_in(&mut self, unchecked: Unchecked) -> Go {
@@ -207,7 +207,7 @@ fn fold_tools(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         Ok(found) => {
             let named = &s.settings.enabled_tools;
             let found = found.enabled(named);
-            let found = if named.is_empty() { found.fitting(&s.model, Aim::Answers, false) } else { found };
+            let found = if named.is_empty() { found.fitting(&s.model, PlanPurpose::Answers, false) } else { found };
             s.tools = found.tools;
             Go::to("triage").note("tools", json!(s.tools.iter().map(|tool| &tool.name).collect::<Vec<_>>()))
         }
@@ -247,7 +247,7 @@ fn fold_triage(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     let first_line = || request.lines().next().unwrap_or_default().chars().take(160).collect::<String>();
     match prompt::read::<Triage>(replies, 0) {
         Ok(triage) if !triage.needs_research && !triage.reply.trim().is_empty() && !s.is_sent_for() => {
-            return s.talk(evidence::visible(triage.reply.trim()));
+            return s.reply(evidence::visible(triage.reply.trim()));
         }
         Ok(triage) => {
             s.topic = if triage.topic.trim().is_empty() { first_line() } else { triage.topic.trim().to_owned() };
@@ -298,11 +298,11 @@ fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
             s.result = result;
             match error {
                 // The passages found are still used.
-                Some(failure) if s.spans.is_empty() => s.talk(format!("The research could not be done: {}", failure.message)),
+                Some(failure) if s.spans.is_empty() => s.reply(format!("The research could not be done: {}", failure.message)),
                 _ => Go::to("report"),
             }
         }
-        Err(failure) => s.talk(format!("The research could not be done: {}", failure.message)),
+        Err(failure) => s.reply(format!("The research could not be done: {}", failure.message)),
     }
 }
 
@@ -354,7 +354,7 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         (false, _, _) => summary,
         (true, false, true) => s.result.clone(),
         (true, _, false) => answer::listed("This was found:", &shown),
-        (true, true, true) => return s.talk("The research found nothing."),
+        (true, true, true) => return s.reply("The research found nothing."),
     };
     s.key_points = key_points
         .into_iter()

@@ -2,7 +2,7 @@ use graph::{Effect, FailureKind, Reply};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::played::{Played, failed, found, play, usual_tools, words};
+use crate::played::{PlayedRun, failed, found, play, usual_tools, words};
 
 const REQUEST: &str = "Research tides, write it up as a PDF and mail it to me";
 
@@ -10,12 +10,12 @@ fn large(messages: &Value) -> Value {
     json!({ "messages": messages, "model": { "is_small": false, "context_tokens": 32_000 } })
 }
 
-fn last(played: &Played) -> Value {
+fn last(played: &PlayedRun) -> Value {
     let content = played.output()["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap().to_owned();
     serde_json::from_str(&content).unwrap_or(json!(content))
 }
 
-fn researched(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Played {
+fn researched(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> PlayedRun {
     play("researcher", input.clone(), &mut |effect, _| {
         changed(effect).or_else(|| match (effect.kind(), effect.name()) {
             ("tool", "registry.tools") => Some(usual_tools()),
@@ -95,7 +95,7 @@ fn made(path: &str) -> Reply {
     Reply::ok(json!({ "text": "", "data": { "path": path, "bytes": 9, "sha256": "ab", "already": false, "notices": [] }, "spans": [] }))
 }
 
-fn tool_call<'p>(played: &'p Played, tool: &str) -> &'p Value {
+fn tool_call<'p>(played: &'p PlayedRun, tool: &str) -> &'p Value {
     let call = played.effects.iter().find_map(|effect| match effect {
         Effect::CallTool(call) if call.tool == tool => Some(&call.arguments),
         _ => None,
@@ -142,7 +142,7 @@ fn p6_a_large_model_writes_the_document_and_one_that_fails_does_not_matter() {
     assert_eq!(last(&broken)["failed_capability"], "create_document");
 }
 
-fn mailed(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Played {
+fn mailed(input: &Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> PlayedRun {
     play("mailer", input.clone(), &mut |effect, _| {
         changed(effect).or_else(|| {
             let data = match effect.name() {

@@ -144,7 +144,7 @@ struct Supervise {
     /// People's answers to the agent's questions, until they are sent.
     answers: Option<Value>,
     /// Why the work ended before the plan did.
-    stopped: Option<Stopped>,
+    stopped: Option<StoppedAgent>,
     /// The plan that a person wants changed, and what they said about it and those before it.
     #[serde(default)]
     revised: String,
@@ -182,7 +182,7 @@ struct AgentQuestion {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Stopped {
+struct StoppedAgent {
     capability: String,
     agent: String,
     why: String,
@@ -239,7 +239,7 @@ impl Supervise {
     }
 
     /// The context for the next agent. Fields of the supervisor override whatever an agent wrote there.
-    fn told_context(&self) -> Map<String, Value> {
+    fn agent_context(&self) -> Map<String, Value> {
         let mut context = self.context.clone();
         context.remove("waiting");
         context.remove("answers");
@@ -258,20 +258,20 @@ impl Supervise {
         if let Some(failure) = self.model_failure.as_ref().filter(|_| self.completed_capabilities.is_empty()) {
             return no_model::fail("supervise", &format!("{failure}; {why}"), &[]).note("stopped", note);
         }
-        self.stopped = Some(Stopped { capability, agent, why });
+        self.stopped = Some(StoppedAgent { capability, agent, why });
         self.finish().note("stopped", note)
     }
 
     fn finish(&mut self) -> Go {
         FINISH.clone_into(&mut self.next);
-        self.answer = self.told();
+        self.answer = self.result_text();
         let asked = self.request();
         self.messages.push(Turn::by("supervisor", self.answer.clone()));
         Go::end().note("next", FINISH).say("user", asked).say("assistant", self.answer.clone())
     }
 
     /// The result of the plan, for people. An agent may add a line about its work under `reports` in the context; its data is not read.
-    fn told(&self) -> String {
+    fn result_text(&self) -> String {
         let line = |capability: &str| {
             let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
             let said = evidence::visible(said);
@@ -279,7 +279,7 @@ impl Supervise {
         };
         let mut lines = Vec::new();
         for (index, capability) in self.plan.iter().enumerate() {
-            let came = match &self.stopped {
+            let result = match &self.stopped {
                 _ if index < self.current_step_index => line(capability),
                 Some(stopped) if index == self.current_step_index => format!("not done. {}", evidence::visible(&stopped.why)),
                 _ => "not tried, because what comes before it is not done".to_owned(),
@@ -287,7 +287,7 @@ impl Supervise {
             let is_tried = index < self.current_step_index || (index == self.current_step_index && self.stopped.is_some());
             let elsewhere = self.team.iter().find(|member| is_tried && member.capability == *capability && !member.address.is_empty());
             let by = elsewhere.map(|member| format!(" ({})", member.name_and_address())).unwrap_or_default();
-            lines.push(format!("- **{capability}**{by}: {came}"));
+            lines.push(format!("- **{capability}**{by}: {result}"));
         }
         lines.join("\n")
     }
@@ -377,12 +377,12 @@ fn read_plan(replies: &Replies<'_>) -> Result<plan::Planned, Failure> {
 }
 
 fn ask_approval(s: &Supervise) -> Ask {
-    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), told_plan(s));
+    let prompt = format!("May the team do this for {:?}?\n{}", s.request(), plan_text(s));
     let capabilities: Vec<&str> = s.team.iter().map(|member| member.capability.as_str()).collect();
     Ask::one(approval::request(prompt, &[("plan", json!({ "type": "string", "enum": capabilities }))], None))
 }
 
-fn told_plan(s: &Supervise) -> String {
+fn plan_text(s: &Supervise) -> String {
     let steps: Vec<String> = s.plan.iter().enumerate().map(|(at, capability)| format!("{}. {capability}", at + 1)).collect();
     steps.join("\n")
 }
@@ -396,7 +396,7 @@ fn fold_approval(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) 
     let edited = match approval::read::<Edited>(replies, None) {
         Decision::Approved(edited) => edited.plan,
         Decision::Revise(reason) if s.revisions.len() < REVISIONS_MAX => {
-            s.revised = told_plan(s);
+            s.revised = plan_text(s);
             s.revisions.push(reason.clone());
             return Go::to("plan").note("approval", json!({ "revise": reason }));
         }
@@ -472,7 +472,7 @@ fn route(s: &mut Supervise) -> Go {
 
 fn ask_agent(s: &Supervise) -> Ask {
     let Some(member) = s.current() else { return Ask::nothing() };
-    let mut input = json!({ "messages": s.messages, "next": s.next, "context": s.told_context() });
+    let mut input = json!({ "messages": s.messages, "next": s.next, "context": s.agent_context() });
     if member.agent == member.name {
         // A local flow gets the same model profile.
         input["model"] = json!(s.model);
@@ -532,14 +532,14 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
 
 /// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:
 /// an agent must not speak for the user, least of all about recipients.
-fn new_ones(known: &[Turn], came: Vec<Turn>) -> Vec<Turn> {
+fn new_ones(known: &[Turn], result: Vec<Turn>) -> Vec<Turn> {
     let is_same = |a: &Turn, b: &Turn| a.role == b.role && a.content == b.content;
-    let has_all = came.len() >= known.len() && known.iter().zip(&came).all(|(a, b)| is_same(a, b));
+    let has_all = result.len() >= known.len() && known.iter().zip(&result).all(|(a, b)| is_same(a, b));
     let skip = if has_all { known.len() } else { 0 };
     let id = |turn: &Turn| turn.rest.get("wire").and_then(|wire| wire.get("id")).and_then(Value::as_str).map(str::to_owned);
     let is_known = |turn: &Turn| id(turn).is_some_and(|id_of| known.iter().any(|other| id(other).as_deref() == Some(&id_of) && is_same(other, turn)));
     let may_say = |turn: &Turn| !turn.is_a_persons() && turn.role != "system";
-    came.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
+    result.into_iter().skip(skip).filter(|turn| may_say(turn) && !is_known(turn)).collect()
 }
 
 /// Newer fields win; the reports of several agents are kept side by side.
@@ -580,7 +580,7 @@ fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
 
 /// The final state, and the text for people.
 fn output(s: &Supervise) -> Value {
-    let mut context = s.told_context();
+    let mut context = s.agent_context();
     context.remove("capability");
     let mut output = turn::state(&s.messages, &s.next, &context, "supervise", &s.answer);
     output.insert("plain".into(), json!(s.answer));

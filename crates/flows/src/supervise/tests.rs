@@ -2,7 +2,7 @@ use graph::{Effect, Failure, FailureKind, Outcome, Reply};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::played::{Played, failed, play, words};
+use crate::played::{PlayedRun, failed, play, words};
 
 const REQUEST: &str = "Research tides, write it up as a PDF and mail it to ann@example.org";
 
@@ -30,7 +30,7 @@ fn done(capability: &str, call: &Value) -> Reply {
 }
 
 /// All effects succeed, except where `changed` replies otherwise.
-fn supervised(more: &Value, mut changed: impl FnMut(&str, &Value, usize) -> Option<Reply>) -> Played {
+fn supervised(more: &Value, mut changed: impl FnMut(&str, &Value, usize) -> Option<Reply>) -> PlayedRun {
     let mut input = json!({ "question": REQUEST, "model": { "is_small": false } });
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
@@ -53,7 +53,7 @@ fn supervised(more: &Value, mut changed: impl FnMut(&str, &Value, usize) -> Opti
     })
 }
 
-fn called(played: &Played) -> Vec<String> {
+fn called(played: &PlayedRun) -> Vec<String> {
     let agents = played.effects.iter().filter_map(|effect| match effect {
         Effect::CallAgent(call) => Some(call.agent.trim_start_matches("langserve/").to_owned()),
         _ => None,

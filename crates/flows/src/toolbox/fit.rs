@@ -12,7 +12,7 @@ use crate::input::ModelProfile;
 
 /// The purpose of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Aim {
+pub enum PlanPurpose {
     /// Questions: lookups come first.
     Answers,
     /// Tasks: the built-in acting tools have slots of their own.
@@ -40,18 +40,18 @@ pub(super) const ACTING_SERVERS: [&str; 3] = ["calc", "code", "files"];
 impl Toolbox {
     /// The tools to show: for a large model in the list's order, for a small one with the built-in tools first. With `has_documents` the user's documents
     /// come before all others.
-    pub fn fitting(mut self, profile: &ModelProfile, aim: Aim, has_documents: bool) -> Toolbox {
-        if has_documents || aim == Aim::Answers {
+    pub fn fitting(mut self, profile: &ModelProfile, aim: PlanPurpose, has_documents: bool) -> Toolbox {
+        if has_documents || aim == PlanPurpose::Answers {
             self.tools.sort_by_key(|tool| tool.name != DOCUMENTS);
         }
         if !profile.is_small {
             return self;
         }
         let most = match aim {
-            Aim::Answers => SMALL_ANSWER_TOOLS_MAX,
-            Aim::Tasks => SMALL_TASK_TOOLS_MAX,
+            PlanPurpose::Answers => SMALL_ANSWER_TOOLS_MAX,
+            PlanPurpose::Tasks => SMALL_TASK_TOOLS_MAX,
         };
-        let is_acting = |tool: &&Tool| aim == Aim::Tasks && ACTING.contains(&tool.name.as_str());
+        let is_acting = |tool: &&Tool| aim == PlanPurpose::Tasks && ACTING.contains(&tool.name.as_str());
         let server = |tool: &Tool| tool.name.split('.').next().unwrap_or_default().to_owned();
         let first = self.tools.iter().find(|tool| tool.name != DOCUMENTS).map(server);
         let (together, others): (Vec<&Tool>, Vec<&Tool>) = self.tools.iter().partition(|tool| Some(server(tool)) == first);
@@ -66,7 +66,7 @@ impl Toolbox {
         }
         let chosen: Vec<String> = chosen.into_iter().map(str::to_owned).collect();
         self.tools.retain(|tool| chosen.contains(&tool.name));
-        let acting = ACTING.iter().filter(|_| aim == Aim::Tasks);
+        let acting = ACTING.iter().filter(|_| aim == PlanPurpose::Tasks);
         let documents_first = [DOCUMENTS].into_iter().filter(|_| has_documents);
         let fixed: Vec<&str> = documents_first.chain(acting.copied()).chain([DOCUMENTS, WEB]).collect();
         // A stable sort: those without a fixed place keep the list's order.
@@ -103,20 +103,20 @@ mod tests {
         let small = ModelProfile::default();
         let shown = |aim, has_documents| many().fitting(&small, aim, has_documents).names().join(" ");
         assert_eq!(
-            shown(Aim::Tasks, false),
+            shown(PlanPurpose::Tasks, false),
             "calc.calculate code.run_python files.read files.write docs.search search.search tickets.close tickets.open tickets.list tickets.note"
         );
-        assert!(shown(Aim::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(Aim::Tasks, true));
-        assert_eq!(shown(Aim::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");
+        assert!(shown(PlanPurpose::Tasks, true).starts_with("docs.search calc.calculate"), "{}", shown(PlanPurpose::Tasks, true));
+        assert_eq!(shown(PlanPurpose::Answers, false), "docs.search search.search tickets.close tickets.open tickets.list tickets.note");
         let large = ModelProfile { is_small: false, ..small };
-        assert_eq!(many().fitting(&large, Aim::Tasks, false).tools.len(), 15, "a large model sees the whole list");
-        assert_eq!(many().fitting(&large, Aim::Answers, false).names()[0], "docs.search");
+        assert_eq!(many().fitting(&large, PlanPurpose::Tasks, false).tools.len(), 15, "a large model sees the whole list");
+        assert_eq!(many().fitting(&large, PlanPurpose::Answers, false).names()[0], "docs.search");
     }
 
     #[test]
     fn a_short_list_is_shown_whole() {
         let few = || toolbox(&[("code.run_python", "code"), ("tickets.close", "id")]);
-        assert_eq!(few().fitting(&ModelProfile::default(), Aim::Answers, false).tools.len(), 2);
-        assert_eq!(few().fitting(&ModelProfile::default(), Aim::Tasks, true).tools.len(), 2);
+        assert_eq!(few().fitting(&ModelProfile::default(), PlanPurpose::Answers, false).tools.len(), 2);
+        assert_eq!(few().fitting(&ModelProfile::default(), PlanPurpose::Tasks, true).tools.len(), 2);
     }
 }

@@ -13,10 +13,10 @@
 //!   .resolve(&ToolCall) -> Result<ToolCall, String>   its full name and valid arguments; the error is worded for a model or a person
 //!   .fallback(text) -> Option<ToolCall>            the first read-only tool that needs only a text
 //!   .look_up(text) -> Option<ToolCall>             the same, but only where that text is a question
-//!   .told(&profile) -> String                      their description for a model, each labelled as read-only or not
+//!   .describe(&profile) -> String                      their description for a model, each labelled as read-only or not
 //!   .call_schema(&profile, name_field, arguments_field, more) -> Value   the schema of one call in a plan
 //! references(&arguments) -> Vec<Reference>         `{{1}}`, `{{2.data.url}}`: the result of another task of the same plan
-//!   reference.hole(from) -> graph::Hole            `from`: that task's index in the ask
+//!   reference.hole(from) -> graph::Placeholder            `from`: that task's index in the ask
 //! ```
 //!
 //! Every tool is offered to every planner. One that is not known to be read-only is labelled, and the host's permission check decides whether it may run;
@@ -35,8 +35,8 @@ mod fit;
 mod inline;
 mod reference;
 
-pub use fit::Aim;
 pub(crate) use fit::DOCUMENTS;
+pub use fit::PlanPurpose;
 pub use reference::{Reference, references};
 
 /// The tool that lists the others.
@@ -241,8 +241,8 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
-    pub fn told(&self, profile: &ModelProfile) -> String {
-        self.tools.iter().map(|tool| tool.told(profile.is_small)).collect::<Vec<_>>().join("\n")
+    pub fn describe(&self, profile: &ModelProfile) -> String {
+        self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
     }
 
     /// The schema of one planned call, with `more` properties. For a small model it contains each tool's own arguments, which prevents
@@ -318,7 +318,7 @@ impl Tool {
         format!("- {}: {}", one_line(&self.name, NAME_CHARS_MAX), one_line(&self.description, SHORT_DESCRIPTION_CHARS_MAX))
     }
 
-    fn told(&self, is_short: bool) -> String {
+    fn describe(&self, is_short: bool) -> String {
         let arguments: Vec<String> = self
             .properties()
             .into_iter()

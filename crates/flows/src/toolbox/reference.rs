@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use graph::Hole;
+use graph::Placeholder;
 use serde_json::Value;
 
 /// A reference in an argument to the result of another task.
@@ -23,8 +23,8 @@ pub struct Reference {
 
 impl Reference {
     /// The hole in a tool call, where `from` is the index of the task's request.
-    pub fn hole(&self, from: usize) -> Hole {
-        Hole { at: format!("/arguments{}", self.at), within: self.within.clone(), from, part: self.part.clone() }
+    pub fn hole(&self, from: usize) -> Placeholder {
+        Placeholder { at: format!("/arguments{}", self.at), within: self.within.clone(), from, part: self.part.clone() }
     }
 
     /// Whether it is the value of this argument.
@@ -137,8 +137,11 @@ mod tests {
     #[test]
     fn places_are_pointers_and_bytes() {
         let found = references(&json!({ "list": [{ "a/b": "ä {{1}} {{2}}" }], "n": 3 }));
-        let holes: Vec<Hole> = found.iter().map(|reference| reference.hole(7)).collect();
-        assert_eq!(holes, [Hole::within("/arguments/list/0/a~1b", 3..8, 7, "/text"), Hole::within("/arguments/list/0/a~1b", 9..14, 7, "/text"),]);
+        let holes: Vec<Placeholder> = found.iter().map(|reference| reference.hole(7)).collect();
+        assert_eq!(
+            holes,
+            [Placeholder::within("/arguments/list/0/a~1b", 3..8, 7, "/text"), Placeholder::within("/arguments/list/0/a~1b", 9..14, 7, "/text"),]
+        );
         assert!(references(&json!({ "a/b": "{{1}}" }))[0].is_of("a/b"));
     }
 }

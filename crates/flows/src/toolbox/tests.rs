@@ -85,7 +85,7 @@ fn s2_only_enabled_tools_are_left() {
 #[test]
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     let small = ModelProfile::default();
-    let told = toolbox().told(&small);
+    let told = toolbox().describe(&small);
     assert!(
         told.contains(
             "- docs.search(query: string (what to look for), order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"
@@ -94,7 +94,7 @@ fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     );
     assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
     assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
-    let long = toolbox().told(&ModelProfile { is_small: false, ..small });
+    let long = toolbox().describe(&ModelProfile { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }
 

@@ -35,7 +35,7 @@ pub(crate) use task::Task;
 
 use crate::graph::State;
 use crate::{
-    Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Limits, Mismatch, Name, Note, NumberedEvent,
+    Addresses, Budget, Effect, Entry, Event, Failure, FailureKind, FeedError, Graph, Key, Limits, Mismatch, Name, Note, NumberedEvent, Placeholder,
     Question, Reply, RunContext, RunError, RunId, Start, TaskId, ThreadId, Usage,
 };
 use breakpoint::Gate;
@@ -109,7 +109,7 @@ pub struct Job {
     pub effect: Arc<Effect>,
     /// The arguments that came out of other effects' replies, and so carry foreign text. For a place that the flow filled itself from an earlier step,
     /// only `at` has a meaning.
-    pub filled: Vec<Hole>,
+    pub filled: Vec<Placeholder>,
     /// The name of the effect that each of `filled` was filled from, in the same order.
     pub filled_by: Vec<String>,
     /// The flow has read output of tools or agents before, so that any argument may be determined by it and not by the user.

@@ -15,7 +15,7 @@ pub enum Outcome {
         /// Why.
         fault: Fault,
     },
-    /// Somebody ended it.
+    /// It was cancelled.
     Cancelled {
         /// In their words.
         reason: String,

@@ -163,7 +163,7 @@ impl ActiveStep {
             let mut filled = self.tasks[index].request.holes.clone();
             let mut filled_by: Vec<String> = filled.iter().map(|hole| self.tasks[hole.from].request.effect.name().to_owned()).collect();
             for (at, by) in &self.tasks[index].request.filled {
-                filled.push(crate::Hole::whole(at.as_str(), index, ""));
+                filled.push(crate::Placeholder::whole(at.as_str(), index, ""));
                 filled_by.push(by.clone());
             }
             let (has_private_text, addresses) = self.filled_taint(index, taint);
@@ -289,14 +289,14 @@ impl ActiveStep {
     }
 
     pub(super) fn doubt(&mut self, index: usize, number: u32) -> bool {
-        self.put_before_a_person(index, number, Progress::Doubted)
+        self.ask_person(index, number, Progress::Doubted)
     }
 
     pub(super) fn hold(&mut self, index: usize, number: u32, objection: &Objection) -> bool {
-        self.put_before_a_person(index, number, |attempt| Progress::Held(attempt, objection.clone()))
+        self.ask_person(index, number, |attempt| Progress::Held(attempt, objection.clone()))
     }
 
-    fn put_before_a_person(&mut self, index: usize, number: u32, as_what: impl FnOnce(Attempt) -> Progress) -> bool {
+    fn ask_person(&mut self, index: usize, number: u32, as_what: impl FnOnce(Attempt) -> Progress) -> bool {
         let task = &mut self.tasks[index];
         let (Progress::Due(attempt) | Progress::Flying(attempt)) = &task.progress else { return false };
         if attempt.number != number {

@@ -5,7 +5,7 @@ use serde::Deserialize as _;
 use super::ledger::{EventLog, Ledger};
 use super::{Consent, Objection, Verdict};
 use crate::{
-    Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Hole, Key, Name, Need, Reply, Request, Retry, Start, TaskId, Usage,
+    Backoff, Digest, Effect, Event, Failure, FailureKind, FeedError, Graph, Key, Name, Need, Placeholder, Reply, Request, Retry, Start, TaskId, Usage,
 };
 
 /// One effect of the current step.
@@ -23,7 +23,7 @@ pub(super) struct TaskRequest {
     pub(super) label: Name,
     pub(super) effect: Arc<Effect>,
     pub(super) needs: Vec<Need>,
-    pub(super) holes: Vec<Hole>,
+    pub(super) holes: Vec<Placeholder>,
     pub(super) filled: Vec<(String, String)>,
     pub(super) attempts_max: u32,
     pub(super) deadline_ms: u64,

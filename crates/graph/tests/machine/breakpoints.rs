@@ -3,25 +3,25 @@
 use baton_graph::{Ask, Breakpoint, END, EVERY_NODE, Entry, Go, Graph, Next, Outcome, Replies, Reply, Run, RunContext, Snapshot, Start};
 use serde_json::{Value, json};
 
-use crate::Diary;
+use crate::Recording;
 
 /// Two nodes: the first asks a tool, the second only counts.
 fn graph() -> Graph {
     let look = (
-        |_: &Diary| Ask::one(baton_graph::tool("look", json!({}))),
-        |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(baton_graph::tool("look", json!({}))),
+        |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             Go::to("count")
         },
     );
     let count = (
-        |_: &Diary| Ask::nothing(),
-        |diary: &mut Diary, _: &Replies<'_>| {
+        |_: &Recording| Ask::nothing(),
+        |diary: &mut Recording, _: &Replies<'_>| {
             diary.rounds += 1;
             Go::end()
         },
     );
-    Graph::of::<Diary>("two").node("look", look, &["count"]).node("count", count, &[END]).build().unwrap()
+    Graph::of::<Recording>("two").node("look", look, &["count"]).node("count", count, &[END]).build().unwrap()
 }
 
 fn begin(breakpoints: Vec<Breakpoint>) -> Run {

@@ -1,12 +1,12 @@
 use baton_graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde_json::json;
 
-use crate::Diary;
+use crate::Recording;
 
 /// A graph of nodes that do nothing, by their edges.
 fn check(nodes: &[(&str, &[&str])], expected: Result<(), GraphError>) {
-    let builder = nodes.iter().fold(Graph::of::<Diary>("g"), |builder, (name, edges)| {
-        builder.node(name, (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end()), edges)
+    let builder = nodes.iter().fold(Graph::of::<Recording>("g"), |builder, (name, edges)| {
+        builder.node(name, (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end()), edges)
     });
     assert_eq!(builder.build().map(drop), expected);
 }
@@ -39,8 +39,8 @@ fn mistakes_name_the_node() {
 
 #[test]
 fn a_graph_can_be_drawn() {
-    let node = || (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end());
-    let graph = Graph::of::<Diary>("draw")
+    let node = || (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end());
+    let graph = Graph::of::<Recording>("draw")
         .node("plan \"it\"", node(), &["do"])
         .node("do", node(), &["plan \"it\"", END])
         .phase("work", 500, &["do"])
@@ -61,7 +61,7 @@ fn a_graph_can_be_drawn() {
 
 #[test]
 fn a_phase_over_unknown_nodes_is_refused() {
-    let node = || (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end());
-    let built = Graph::of::<Diary>("g").node("a", node(), &[END]).phase("p", 1, &["b"]).build();
+    let node = || (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end());
+    let built = Graph::of::<Recording>("g").node("a", node(), &[END]).phase("p", 1, &["b"]).build();
     assert_eq!(built.map(drop), Err(GraphError::UnknownPhaseNode { graph: "g".into(), phase: "p".into(), node: "b".into() }));
 }

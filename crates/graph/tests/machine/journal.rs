@@ -4,24 +4,24 @@ use baton_graph::{
 };
 use serde_json::json;
 
-use crate::{Diary, drive, drive_on, echo, kinds, one_step, start};
+use crate::{Recording, drive, drive_on, echo, kinds, one_step, start};
 
 /// Three rounds of two calls, one of which fails the first time.
 fn rounds() -> Graph {
     let node = (
-        |diary: &Diary| {
+        |diary: &Recording| {
             let mut ask = Ask::default();
             ask.add(Request::from(tool("flaky", json!({ "round": diary.rounds }))).attempts(2));
             ask.add(tool("sure", json!({ "heard": diary.heard.len() })));
             ask
         },
-        |diary: &mut Diary, replies: &Replies<'_>| {
+        |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             diary.rounds += 1;
             if diary.rounds == 3 { Go::end().say("assistant", "done") } else { Go::to("round") }
         },
     );
-    Graph::of::<Diary>("rounds").node("round", node, &["round", END]).phase("p", 60_000, &["round"]).output(|d| json!(d.heard)).build().unwrap()
+    Graph::of::<Recording>("rounds").node("round", node, &["round", END]).phase("p", 60_000, &["round"]).output(|d| json!(d.heard)).build().unwrap()
 }
 
 fn flaky(job: &baton_graph::Job) -> Reply {
@@ -78,9 +78,11 @@ fn a_snapshot_stands_for_the_journal_before_it() {
 fn a_flow_that_changed_is_told_apart_at_the_entry_where_it_differs() {
     let whole = drive(start(&rounds()), false, flaky);
     let other = {
-        let node =
-            (|diary: &Diary| Ask::one(tool("flaky", json!({ "round": diary.rounds, "new": true }))), |_: &mut Diary, _: &Replies<'_>| Go::end());
-        Graph::of::<Diary>("rounds").node("round", node, &[END]).build().unwrap()
+        let node = (
+            |diary: &Recording| Ask::one(tool("flaky", json!({ "round": diary.rounds, "new": true }))),
+            |_: &mut Recording, _: &Replies<'_>| Go::end(),
+        );
+        Graph::of::<Recording>("rounds").node("round", node, &[END]).build().unwrap()
     };
     let mut run = start(&other);
     let error = run.apply(whole.journal[1].clone()).unwrap_err();

@@ -3,7 +3,7 @@ use baton_graph::{
 };
 use serde_json::{Value, json};
 
-use crate::{Diary, drive, echo, one_step, start};
+use crate::{Recording, drive, echo, one_step, start};
 
 fn with_budget(graph: &Graph, budget: Budget) -> Run {
     Run::start(graph, Start { budget, ..Start::new(graph.name(), "t", "r", json!({})) }).unwrap()
@@ -12,20 +12,25 @@ fn with_budget(graph: &Graph, budget: Budget) -> Run {
 /// Asks `t` again and again until something fails, then asks for the answer.
 fn greedy() -> Graph {
     let work = (
-        |_: &Diary| Ask::one(Request::from(tool("t", json!("more"))).deadline_ms(60_000)),
-        |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(Request::from(tool("t", json!("more"))).deadline_ms(60_000)),
+        |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             if replies.value(0).is_ok() { Go::to("work") } else { Go::to("answer") }
         },
     );
     let answer = (
-        |_: &Diary| Ask::one(Request::from(tool("answer", json!("the answer"))).last()),
-        |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(Request::from(tool("answer", json!("the answer"))).last()),
+        |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             Go::end()
         },
     );
-    Graph::of::<Diary>("greedy").node("work", work, &["work", "answer"]).node("answer", answer, &[END]).output(|d| json!(d.heard)).build().unwrap()
+    Graph::of::<Recording>("greedy")
+        .node("work", work, &["work", "answer"])
+        .node("answer", answer, &[END])
+        .output(|d| json!(d.heard))
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -72,8 +77,8 @@ fn a_phase_has_one_clock_and_starts_it_anew() {
     // think and work share 25 ms; each takes 10. The second round begins with a fresh clock.
     let step = |next: &'static str| {
         (
-            |_: &Diary| Ask::one(tool("t", json!("ok"))),
-            move |diary: &mut Diary, replies: &Replies<'_>| {
+            |_: &Recording| Ask::one(tool("t", json!("ok"))),
+            move |diary: &mut Recording, replies: &Replies<'_>| {
                 diary.hear(replies);
                 diary.rounds += 1;
                 if diary.rounds >= 8 { Go::end() } else { Go::to(next) }
@@ -81,7 +86,7 @@ fn a_phase_has_one_clock_and_starts_it_anew() {
         )
     };
     let build = |limit_ms| {
-        let graph = Graph::of::<Diary>("g").node("think", step("work"), &["work", END]).node("work", step("think"), &["think", END]);
+        let graph = Graph::of::<Recording>("g").node("think", step("work"), &["work", END]).node("work", step("think"), &["think", END]);
         graph.phase("round", limit_ms, &["think", "work"]).output(|d| json!(d.heard)).build().unwrap()
     };
     let heard = |limit_ms| drive(start(&build(limit_ms)), false, |job| echo(job).taking_us(10_000)).output().as_array().unwrap().clone();
@@ -142,8 +147,9 @@ fn a_step_takes_as_long_as_its_longest_path() {
 
 #[test]
 fn every_limit_has_its_name_in_its_error() {
-    let forever = || (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::to("a"));
-    let looping = Graph::of::<Diary>("g").node("a", forever(), &["a", END]).limits(Limits { steps_max: 50, ..Limits::default() }).build().unwrap();
+    let forever = || (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::to("a"));
+    let looping =
+        Graph::of::<Recording>("g").node("a", forever(), &["a", END]).limits(Limits { steps_max: 50, ..Limits::default() }).build().unwrap();
     let Outcome::Failed { fault } = drive(start(&looping), false, echo).outcome else { panic!("it cannot end well") };
     assert!(fault.to_string().contains("steps_max = 50"), "{fault}");
 

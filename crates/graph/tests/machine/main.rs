@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 /// Keeps everything it was told, in order.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-struct Diary {
+struct Recording {
     rounds: u32,
     heard: Vec<Value>,
 }
 
-impl Diary {
+impl Recording {
     fn hear(&mut self, replies: &Replies<'_>) {
         for reply in replies.iter() {
             self.heard.push(match &reply.result {
@@ -33,22 +33,22 @@ impl Diary {
 }
 
 /// One node that asks once and ends.
-fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> baton_graph::Builder<Diary> {
+fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> baton_graph::Builder<Recording> {
     let node = (
-        move |_: &Diary| ask(),
-        |diary: &mut Diary, replies: &Replies<'_>| {
+        move |_: &Recording| ask(),
+        |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             Go::end()
         },
     );
-    Graph::of::<Diary>("one").node("only", node, &[END]).output(|diary| json!(diary.heard))
+    Graph::of::<Recording>("one").node("only", node, &[END]).output(|diary| json!(diary.heard))
 }
 
 fn start(graph: &Graph) -> Run {
     Run::start(graph, Start::new(graph.name(), "t", "r", json!({}))).expect("it starts")
 }
 
-struct Driven {
+struct DrivenRun {
     outcome: Outcome,
     journal: Vec<Entry>,
     events: Vec<NumberedEvent>,
@@ -56,7 +56,7 @@ struct Driven {
     jobs: Vec<Job>,
 }
 
-impl Driven {
+impl DrivenRun {
     fn output(&self) -> &Value {
         self.outcome.output().expect("it ended well")
     }
@@ -67,11 +67,11 @@ impl Driven {
 }
 
 /// Answers every job by `reply`, the first of its ask first or the last first, until the run ends.
-fn drive(run: Run, last_first: bool, reply: impl Fn(&Job) -> Reply) -> Driven {
+fn drive(run: Run, last_first: bool, reply: impl Fn(&Job) -> Reply) -> DrivenRun {
     drive_on(run, last_first, &reply, vec![])
 }
 
-fn drive_on(mut run: Run, last_first: bool, reply: &dyn Fn(&Job) -> Reply, mut journal: Vec<Entry>) -> Driven {
+fn drive_on(mut run: Run, last_first: bool, reply: &dyn Fn(&Job) -> Reply, mut journal: Vec<Entry>) -> DrivenRun {
     if journal.is_empty() {
         journal.push(run.start_entry());
     }
@@ -90,7 +90,7 @@ fn drive_on(mut run: Run, last_first: bool, reply: &dyn Fn(&Job) -> Reply, mut j
             }
             Next::Await => {}
             Next::Wait(questions) => panic!("nobody is there to answer {questions:?}"),
-            Next::Done(outcome) => return Driven { outcome: (*outcome).clone(), journal, events, jobs },
+            Next::Done(outcome) => return DrivenRun { outcome: (*outcome).clone(), journal, events, jobs },
         }
         let job = if last_first { open.pop().expect("something is open") } else { open.remove(0) };
         journal.extend(run.feed(job.task, job.attempt, reply(&job)).expect("it was asked"));

@@ -1,17 +1,17 @@
-use baton_graph::{Ask, Context, END, Go, Graph, Note, Reach, Replies, Reply, Run, Start, tool};
+use baton_graph::{Ask, Context, END, Go, Graph, Note, NoteScope, Replies, Reply, Run, Start, tool};
 use serde_json::{Value, json};
 
-use crate::{Diary, drive, echo, one_step, start};
+use crate::{Recording, drive, echo, one_step, start};
 
 fn note(value: Value) -> Note {
-    Note { kind: "heard".into(), key: json!("k"), value, reach: Reach::User, ms_max: None }
+    Note { kind: "heard".into(), key: json!("k"), value, reach: NoteScope::User, ms_max: None }
 }
 
 /// Leaves what it heard, and takes what it is told of before as the first thing it heard.
 fn remembering(ends_well: bool) -> Graph {
     let node = (
-        |_: &Diary| Ask::one(tool("t", json!(7))),
-        move |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(tool("t", json!(7))),
+        move |diary: &mut Recording, replies: &Replies<'_>| {
             diary.hear(replies);
             if ends_well { Go::end() } else { Go::fail("no") }
         },
@@ -20,7 +20,12 @@ fn remembering(ends_well: bool) -> Graph {
         input["heard"] = context.notes.iter().map(|note| note.value.clone()).collect();
         !context.notes.is_empty()
     };
-    Graph::of::<Diary>("one").node("only", node, &[END]).recall(recall).keep(|diary| diary.heard.iter().cloned().map(note).collect()).build().unwrap()
+    Graph::of::<Recording>("one")
+        .node("only", node, &[END])
+        .recall(recall)
+        .keep(|diary| diary.heard.iter().cloned().map(note).collect())
+        .build()
+        .unwrap()
 }
 
 #[test]

@@ -1,16 +1,16 @@
 use baton_graph::{
-    Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Hole, Job, Next, Outcome, Replies, Reply, Request, Run, Start, TaskId, person,
-    tool,
+    Ask, Backoff, END, Failure, FailureKind, FeedError, Go, Graph, Job, Next, Outcome, Placeholder, Replies, Reply, Request, Run, Start, TaskId,
+    person, tool,
 };
 use serde_json::json;
 
-use crate::{Diary, drive, echo, kinds, one_step, start};
+use crate::{Recording, drive, echo, kinds, one_step, start};
 
 fn diamond() -> Ask {
     let mut ask = Ask::default();
     let first = ask.add(tool("first", json!({ "n": 1 })));
-    let left = ask.add(Request::from(tool("left", json!({ "from": null }))).hole(Hole::whole("/arguments/from", first, "/n")));
-    let right = ask.add(Request::from(tool("right", json!("n is ?"))).hole(Hole::within("/arguments", 5..6, first, "/n")));
+    let left = ask.add(Request::from(tool("left", json!({ "from": null }))).hole(Placeholder::whole("/arguments/from", first, "/n")));
+    let right = ask.add(Request::from(tool("right", json!("n is ?"))).hole(Placeholder::within("/arguments", 5..6, first, "/n")));
     ask.add(Request::from(tool("last", json!({}))).after(left).after(right));
     ask
 }
@@ -45,10 +45,10 @@ fn what_needs_a_failed_effect_is_skipped_unless_it_says_otherwise() {
         _ => echo(job),
     });
     assert_eq!(driven.names(), ["bad", "anyway"]);
-    let heard = driven.output();
-    assert_eq!((&heard[0], &heard[3]), (&json!("tool: no"), &json!("done")));
-    assert!(heard[1].as_str().unwrap().starts_with("need: effect 0 (bad) failed"), "{heard}");
-    assert!(heard[2].as_str().unwrap().starts_with("need: effect 1 (after) failed"), "{heard}");
+    let received = driven.output();
+    assert_eq!((&received[0], &received[3]), (&json!("tool: no"), &json!("done")));
+    assert!(received[1].as_str().unwrap().starts_with("need: effect 0 (bad) failed"), "{received}");
+    assert!(received[2].as_str().unwrap().starts_with("need: effect 1 (after) failed"), "{received}");
 }
 
 #[test]
@@ -123,17 +123,17 @@ fn cancelling_ends_it_once() {
 
 #[test]
 fn notes_and_messages_are_told_in_place() {
-    let node = (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end().note("plan", json!([1])).say("assistant", "hello"));
-    let graph = Graph::of::<Diary>("g").node("n", node, &[END]).build().unwrap();
+    let node = (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end().note("plan", json!([1])).say("assistant", "hello"));
+    let graph = Graph::of::<Recording>("g").node("n", node, &[END]).build().unwrap();
     assert_eq!(kinds(&drive(start(&graph), false, echo).events), "SenmlE");
 }
 
 #[test]
 fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
     let going = |go: fn() -> Go| {
-        let graph = Graph::of::<Diary>("g")
-            .node("a", (|_: &Diary| Ask::nothing(), move |_: &mut Diary, _: &Replies<'_>| go()), &["b"])
-            .node("b", (|_: &Diary| Ask::nothing(), |_: &mut Diary, _: &Replies<'_>| Go::end()), &[END])
+        let graph = Graph::of::<Recording>("g")
+            .node("a", (|_: &Recording| Ask::nothing(), move |_: &mut Recording, _: &Replies<'_>| go()), &["b"])
+            .node("b", (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end()), &[END])
             .build()
             .unwrap();
         match drive(start(&graph), false, echo).outcome {
@@ -148,22 +148,22 @@ fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
 
 #[test]
 fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign() {
-    let hear = |diary: &mut Diary, replies: &Replies<'_>| diary.hear(replies);
+    let hear = |diary: &mut Recording, replies: &Replies<'_>| diary.hear(replies);
     let list = (
-        |_: &Diary| Ask::one(tool("list", json!({}))),
-        move |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(tool("list", json!({}))),
+        move |diary: &mut Recording, replies: &Replies<'_>| {
             hear(diary, replies);
             Go::to("act")
         },
     );
     let act = (
-        |_: &Diary| Ask::one(tool("act", json!({}))),
-        move |diary: &mut Diary, replies: &Replies<'_>| {
+        |_: &Recording| Ask::one(tool("act", json!({}))),
+        move |diary: &mut Recording, replies: &Replies<'_>| {
             hear(diary, replies);
             Go::end()
         },
     );
-    let graph = Graph::of::<Diary>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
+    let graph = Graph::of::<Recording>("two").node("list", list, &["act"]).node("act", act, &[END]).build().unwrap();
     let is_tainted = |mark: fn(Reply) -> Reply| drive(start(&graph), false, |job| mark(echo(job))).jobs[1].is_tainted;
     assert!(is_tainted(|reply| reply));
     assert!(!is_tainted(Reply::without_foreign_text));
@@ -179,18 +179,18 @@ fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign
 #[test]
 fn private_text_is_known_to_later_steps_and_to_what_is_filled_from_it() {
     const FOUND: &str = "https://found.example/a";
-    let next = |to: Option<&'static str>| move |_: &mut Diary, _: &Replies<'_>| to.map_or_else(Go::end, Go::to);
+    let next = |to: Option<&'static str>| move |_: &mut Recording, _: &Replies<'_>| to.map_or_else(Go::end, Go::to);
     // In one step: a model is given what `read` replied, and `open` what the model made of it.
     let fill = || {
         let mut ask = Ask::one(tool("read", json!({})));
-        ask.add(Request::from(tool("make", json!({ "text": null }))).hole(Hole::whole("/arguments/text", 0, "")));
-        ask.add(Request::from(tool("open", json!({ "url": null }))).hole(Hole::whole("/arguments/url", 1, "")));
+        ask.add(Request::from(tool("make", json!({ "text": null }))).hole(Placeholder::whole("/arguments/text", 0, "")));
+        ask.add(Request::from(tool("open", json!({ "url": null }))).hole(Placeholder::whole("/arguments/url", 1, "")));
         ask.add(tool("beside", json!({})));
         ask
     };
-    let graph = Graph::of::<Diary>("two")
-        .node("fill", (move |_: &Diary| fill(), next(Some("later"))), &["later"])
-        .node("later", (|_: &Diary| Ask::one(tool("later", json!({}))), next(None)), &[END])
+    let graph = Graph::of::<Recording>("two")
+        .node("fill", (move |_: &Recording| fill(), next(Some("later"))), &["later"])
+        .node("later", (|_: &Recording| Ask::one(tool("later", json!({}))), next(None)), &[END])
         .build()
         .unwrap();
     let known = |is_public: bool| {

@@ -64,20 +64,20 @@ pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) 
 }
 
 /// Questions with known answers, and the passages of all of them, each with its title.
-pub struct Exam {
+pub struct QuestionSet {
     pub passages: Vec<(String, String)>,
     pub questions: Vec<(String, String)>,
 }
 
 /// The questions of a set that have an answer in it.
-pub fn exam(data: &Path) -> Result<Exam, String> {
+pub fn exam(data: &Path) -> Result<QuestionSet, String> {
     let set = questions(data)?;
     let asked = set.questions.into_iter().map(|(question, _)| question);
     let questions: Vec<(String, String)> = asked.zip(set.answers).filter_map(|(question, answer)| Some((question, answer?))).collect();
     if questions.is_empty() {
         return Err(format!("{} has no questions with an \"answer\"", data.display()));
     }
-    Ok(Exam { passages: set.passages, questions })
+    Ok(QuestionSet { passages: set.passages, questions })
 }
 
 #[derive(Default)]

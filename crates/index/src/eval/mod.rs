@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-pub use docs::{Exam, docs, exam};
+pub use docs::{QuestionSet, docs, exam};
 pub use tools::tools;
 
 /// Result of one data set.

@@ -73,7 +73,7 @@ pub(super) fn read(text: &str) -> Document {
     let mut start = 0;
     for (at, line) in lines.iter().enumerate() {
         if let Some(name) = defined(line) {
-            let begin = above(&lines, at).max(start);
+            let begin = definition_start(&lines, at).max(start);
             push(&mut document, &outline, &lines, start, begin);
             outline.enter(indent(line), name);
             start = begin;
@@ -105,7 +105,7 @@ fn push(document: &mut Document, outline: &Outline, lines: &[&str], start: usize
 }
 
 /// Comments, attributes and decorators directly above a definition belong to it.
-fn above(lines: &[&str], at: usize) -> usize {
+fn definition_start(lines: &[&str], at: usize) -> usize {
     let mut first = at;
     while first > 0 {
         let line = lines[first - 1].trim_start();

@@ -80,14 +80,14 @@ struct Reader<'a> {
     lines: Lines,
     document: Document,
     outline: Outline,
-    block: Option<Open>,
+    block: Option<OpenBlock>,
     links: Vec<String>,
     /// In `pre`, where white space is significant.
     is_kept: bool,
 }
 
 /// The open block.
-struct Open {
+struct OpenBlock {
     text: String,
     start: usize,
     end: usize,
@@ -103,7 +103,7 @@ impl Reader<'_> {
         }
         let words = html_escape::decode_html_entities(raw);
         let skipped = raw.len() - raw.trim_start().len();
-        let block = self.block.get_or_insert_with(|| Open { text: String::new(), start: from + skipped, end: to, heading: None });
+        let block = self.block.get_or_insert_with(|| OpenBlock { text: String::new(), start: from + skipped, end: to, heading: None });
         if block.text.is_empty() {
             block.start = from + skipped;
         }
@@ -140,7 +140,7 @@ impl Reader<'_> {
                 self.flush();
                 if !is_end {
                     let level = u32::from(tag.name.as_bytes()[1] - b'0');
-                    self.block = Some(Open { text: String::new(), start: at, end: at, heading: Some(level) });
+                    self.block = Some(OpenBlock { text: String::new(), start: at, end: at, heading: Some(level) });
                 }
             }
             _ => self.flush(),

@@ -175,11 +175,11 @@ struct Shared {
     model: Model,
     shelf: Arc<VectorCache>,
     stop: AtomicBool,
-    desk: Mutex<Desk>,
+    desk: Mutex<FillQueue>,
     changed: Condvar,
 }
 
-struct Desk {
+struct FillQueue {
     next: Option<Arc<dyn Corpus>>,
     progress: Progress,
 }
@@ -187,7 +187,8 @@ struct Desk {
 impl Filler {
     pub(crate) fn new(model: Model, shelf: Arc<VectorCache>) -> Self {
         let progress = Progress { state: State::Off, done: 0, total: 0, per_second: None };
-        let shared = Shared { model, shelf, stop: AtomicBool::new(false), desk: Mutex::new(Desk { next: None, progress }), changed: Condvar::new() };
+        let shared =
+            Shared { model, shelf, stop: AtomicBool::new(false), desk: Mutex::new(FillQueue { next: None, progress }), changed: Condvar::new() };
         let shared = Arc::new(shared);
         let thread = shared.model.is_wanted().then(|| {
             let shared = shared.clone();
@@ -250,7 +251,7 @@ impl Drop for Filler {
 }
 
 impl Shared {
-    fn desk(&self) -> MutexGuard<'_, Desk> {
+    fn desk(&self) -> MutexGuard<'_, FillQueue> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

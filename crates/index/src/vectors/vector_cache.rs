@@ -29,11 +29,11 @@ pub(crate) fn key(text: &str) -> Key {
 #[derive(Default)]
 pub(crate) struct VectorCache {
     file: Mutex<Option<File>>,
-    kept: RwLock<Kept>,
+    kept: RwLock<CacheData>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct CacheData {
     slots: HashMap<Key, u32>,
     /// The factors that convert the bytes back.
     scales: Vec<f32>,
@@ -45,7 +45,7 @@ impl VectorCache {
         let mut file = OpenOptions::new().create(true).read(true).append(true).open(path)?;
         let mut content = Vec::new();
         file.read_to_end(&mut content)?;
-        let mut kept = Kept::default();
+        let mut kept = CacheData::default();
         let is_ours = content.starts_with(HEAD);
         let records = if is_ours { &content[HEAD.len()..] } else { &[] };
         for record in records.chunks_exact(RECORD_BYTES) {
@@ -104,12 +104,12 @@ impl VectorCache {
         })
     }
 
-    fn read<T>(&self, look: impl FnOnce(&Kept) -> T) -> T {
+    fn read<T>(&self, look: impl FnOnce(&CacheData) -> T) -> T {
         look(&self.kept.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Kept {
+impl CacheData {
     fn push(&mut self, key: Key, scale: f32, bytes: impl Iterator<Item = i8>) -> u32 {
         let slot = self.scales.len() as u32;
         self.slots.insert(key, slot);

@@ -25,7 +25,7 @@ impl Server {
 
     /// Tools as they were when somebody last looked, from before this process.
     pub(crate) fn remember(&self, tools: Vec<Tool>) {
-        self.shelve(tools);
+        self.store_tools(tools);
     }
 
     /// The list of tools, asked for again now.
@@ -36,7 +36,7 @@ impl Server {
     /// Asks past the SDK's cache: we ask only when we have a reason to.
     pub(super) async fn list(&self, link: &Link) -> Result<(), String> {
         if link.peer().peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
-            self.shelve(Vec::new());
+            self.store_tools(Vec::new());
             return Ok(());
         }
         let mut tools = Vec::new();
@@ -59,7 +59,7 @@ impl Server {
                 break;
             }
         }
-        self.shelve(tools);
+        self.store_tools(tools);
         Ok(())
     }
 
@@ -102,7 +102,7 @@ impl Server {
         }
     }
 
-    fn shelve(&self, tools: Vec<Tool>) {
+    fn store_tools(&self, tools: Vec<Tool>) {
         let is_believed = self.is_believed();
         let tools = if self.name == REGISTRY { source::usable(tools) } else { tools };
         let mut shelf = self.tools.write().unwrap_or_else(PoisonError::into_inner);

@@ -14,7 +14,7 @@ use tokio::sync::{Notify, oneshot};
 use super::{Link, Origin, Server};
 use crate::auth;
 use crate::bounded::{Bounded, LINE_BYTES_MAX};
-use crate::config::{Reach, ServerConfig};
+use crate::config::{ServerConfig, ServerTransport};
 use crate::host::{Host, Listeners};
 use crate::http::BoundedHttp;
 use crate::stdio::ChildTransport;
@@ -67,13 +67,13 @@ impl Server {
                 tokio::spawn(serve(theirs));
                 let (read, write) = tokio::io::split(ours);
                 let lines = AsyncRwTransport::new_client(Bounded::new(read, self.stderr_tail.clone()), write).with_max_line_length(LINE_BYTES_MAX);
-                host.serve_with_lifecycle(Watched { inner: lines, _open: open }, mode).await?
+                host.serve_with_lifecycle(WatchedTransport { inner: lines, _open: open }, mode).await?
             }
-            Origin::Configured(ServerConfig { reach: Reach::Stdio { command, args, env, cwd }, .. }) => {
+            Origin::Configured(ServerConfig { reach: ServerTransport::Stdio { command, args, env, cwd }, .. }) => {
                 let child = ChildTransport::spawn(command, args, env, cwd.as_ref(), &self.stderr_tail).map_err(NotStarted::into_error)?;
-                host.serve_with_lifecycle(Watched { inner: child, _open: open }, mode).await?
+                host.serve_with_lifecycle(WatchedTransport { inner: child, _open: open }, mode).await?
             }
-            Origin::Configured(ServerConfig { reach: Reach::Http { url, headers }, .. }) => {
+            Origin::Configured(ServerConfig { reach: ServerTransport::Http { url, headers }, .. }) => {
                 let http = BoundedHttp::new().map_err(cannot)?;
                 let headers = headers.iter().filter_map(|(name, value)| Some((name.parse().ok()?, value.reveal().parse().ok()?))).collect();
                 let config = StreamableHttpClientTransportConfig::with_uri(url.as_str()).custom_headers(headers).max_sse_event_size(LINE_BYTES_MAX);
@@ -82,13 +82,13 @@ impl Server {
                         let client = authorized.client(http).await.map_err(cannot)?;
                         let transport = StreamableHttpClientTransport::with_client(client, config.clone());
                         let first = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
-                        match first.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode.clone()).await {
+                        match first.serve_with_lifecycle(WatchedTransport { inner: transport, _open: open }, mode.clone()).await {
                             Err(error) if authorized.can_ask() && error.auth_challenge().is_some() => {
                                 authorized.authorize(error.auth_challenge().unwrap_or_default()).await.map_err(cannot)?;
                                 let (open, gone) = oneshot::channel();
                                 let client = authorized.client(BoundedHttp::new().map_err(cannot)?).await.map_err(cannot)?;
                                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                                let service = host.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode).await?;
+                                let service = host.serve_with_lifecycle(WatchedTransport { inner: transport, _open: open }, mode).await?;
                                 return Ok((Link { service, listeners, changed, busy: AtomicUsize::new(0) }, gone));
                             }
                             other => other?,
@@ -96,7 +96,7 @@ impl Server {
                     }
                     None => {
                         let transport = StreamableHttpClientTransport::with_client(http, config);
-                        host.serve_with_lifecycle(Watched { inner: transport, _open: open }, mode).await?
+                        host.serve_with_lifecycle(WatchedTransport { inner: transport, _open: open }, mode).await?
                     }
                 }
             }
@@ -123,12 +123,12 @@ impl Server {
 }
 
 /// A transport whose end can be noticed: the SDK drops it when the connection is over.
-struct Watched<T> {
+struct WatchedTransport<T> {
     inner: T,
     _open: oneshot::Sender<()>,
 }
 
-impl<T: Transport<RoleClient>> Transport<RoleClient> for Watched<T> {
+impl<T: Transport<RoleClient>> Transport<RoleClient> for WatchedTransport<T> {
     type Error = T::Error;
 
     fn send(&mut self, message: TxJsonRpcMessage<RoleClient>) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {

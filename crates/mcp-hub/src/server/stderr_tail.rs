@@ -41,10 +41,10 @@ impl StderrTail {
         let lines = lock(&self.lines);
         let said: Vec<&str> = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES_MAX)).map(String::as_str).collect();
         let all = if said.is_empty() { words.to_owned() } else { format!("{words}; it said: {}", clip(&said.join(" | "), SHOWN_BYTES_MAX)) };
-        self.strike(&all)
+        self.redact(&all)
     }
 
-    pub(crate) fn strike(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(secret, "[secret]"))
     }
 }

@@ -13,20 +13,20 @@ use service::wiring;
 
 use super::durable::median;
 use super::flow;
-use super::ground::{Found, Ground, Sizes, on_disk, peak_mb, replay, us_since, whole};
+use super::ground::{BenchSetup, Found, Sizes, on_disk, peak_mb, replay, us_since, whole};
 use super::wrong;
 
 /// The other side of `runs1000` and `cold`: this program again, as a measured process
 #[derive(clap::Args)]
 pub struct Child {
-    what: What,
+    what: ChildTask,
     dir: PathBuf,
     #[arg(long)]
     quick: bool,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum What {
+enum ChildTask {
     Runs1000,
     Cold,
     /// The server of `bench protocols`.
@@ -49,16 +49,16 @@ impl Child {
         let sizes = if self.quick { Sizes::QUICK } else { Sizes::FULL };
         let path = self.dir.join("bench.db");
         match self.what {
-            What::Runs1000 => wiring::block_on_all_cores(crowd(&path, sizes))?,
-            What::Cold => wiring::block_on(first_step(&path))?,
-            What::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
+            ChildTask::Runs1000 => wiring::block_on_all_cores(run_many(&path, sizes))?,
+            ChildTask::Cold => wiring::block_on(first_step(&path))?,
+            ChildTask::Invoke => wiring::block_on_all_cores(super::protocols::serve(&self.dir))?,
         }
         Ok(())
     }
 }
 
 /// A thousand runs that mostly wait, with each step on disk.
-pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
+pub(crate) fn runs1000(ground: &BenchSetup) -> Result<Found> {
     let place = ground.place()?;
     let said = spawn(ground, "runs1000", place.path())?;
     let replayed = replay_there(place.path(), &said.run, flow::events(ground.sizes.crowd_steps, 1))?;
@@ -66,14 +66,14 @@ pub(crate) fn runs1000(ground: &Ground) -> Result<Found> {
 }
 
 /// Time from process start to its first step with a new database, and to its exit; medians.
-pub(crate) fn cold(ground: &Ground) -> Result<Found> {
+pub(crate) fn cold(ground: &BenchSetup) -> Result<Found> {
     let (mut times, mut whole_times, mut peaks, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
     for _ in 0..ground.sizes.starts {
         let place = ground.place()?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let said = spawn(ground, "cold", place.path())?;
-        times.push(said.at.duration_since(begun).as_secs_f64() * 1e3);
-        whole_times.push(us_since(begun) / 1e3);
+        times.push(said.at.duration_since(started).as_secs_f64() * 1e3);
+        whole_times.push(us_since(started) / 1e3);
         peaks.push(said.peak_mb);
         last = Some(replay_there(place.path(), &said.run, flow::events(1, 1))?);
     }
@@ -81,9 +81,9 @@ pub(crate) fn cold(ground: &Ground) -> Result<Found> {
     Ok(Found { numbers, replayed: last })
 }
 
-async fn crowd(path: &Path, sizes: Sizes) -> Result<()> {
+async fn run_many(path: &Path, sizes: Sizes) -> Result<()> {
     let engine = on_disk(path)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     let runs: Vec<_> = (0..sizes.crowd)
         .map(|_| {
             let engine = engine.clone();
@@ -94,26 +94,26 @@ async fn crowd(path: &Path, sizes: Sizes) -> Result<()> {
     for run in runs {
         last = Some(run.await.map_err(wrong)??);
     }
-    let ms = us_since(begun) / 1e3;
-    say(last.ok_or_else(|| wrong("no run was measured"))?, ms)
+    let ms = us_since(started) / 1e3;
+    print_result(last.ok_or_else(|| wrong("no run was measured"))?, ms)
 }
 
 async fn first_step(path: &Path) -> Result<()> {
-    let begun = Instant::now();
+    let started = Instant::now();
     let engine = on_disk(path)?;
     let run = whole(&engine, "effects", flow::left(1)).await?;
     // Before the store is closed: what follows is the exit, not the start.
-    say(run, us_since(begun) / 1e3)
+    print_result(run, us_since(started) / 1e3)
 }
 
-fn say(run: RunId, ms: f64) -> Result<()> {
+fn print_result(run: RunId, ms: f64) -> Result<()> {
     let mut out = std::io::stdout().lock();
     serde_json::to_writer(&mut out, &ChildReport { run, ms, peak_mb: peak_mb(), at: Instant::now() })?;
     writeln!(out)?;
     Ok(out.flush()?)
 }
 
-fn spawn(ground: &Ground, what: &str, place: &Path) -> Result<ChildReport> {
+fn spawn(ground: &BenchSetup, what: &str, place: &Path) -> Result<ChildReport> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "child", what]).arg(place).args(ground.sizes.is_quick.then_some("--quick"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;

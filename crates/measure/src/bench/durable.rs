@@ -12,34 +12,34 @@ use service::wiring;
 use store::{Durability, SqliteSettings, SqliteStore};
 
 use super::flow::{self, MESSAGE_BYTES};
-use super::ground::{Found, Ground, bytes_in, on_disk, over, replay, us_since, whole};
+use super::ground::{BenchSetup, Found, bytes_in, on_disk, over, replay, us_since, whole};
 use super::wrong;
 
 const TOGETHER: u64 = 64;
 
 /// The lower bound: one page appended to a file and synced, median of many.
-pub(crate) fn fsync(ground: &Ground) -> Result<Found> {
+pub(crate) fn fsync(ground: &BenchSetup) -> Result<Found> {
     let place = ground.place()?;
     let mut file = OpenOptions::new().create(true).append(true).open(place.path().join("bare"))?;
     let page = [0x5a; 4_096];
     let mut times = Vec::new();
     for _ in 0..ground.sizes.fsyncs {
-        let begun = Instant::now();
+        let started = Instant::now();
         file.write_all(&page)?;
         file.sync_data()?;
-        times.push(us_since(begun));
+        times.push(us_since(started));
     }
     Ok(Found { numbers: vec![("fsync_us", median(times))], replayed: None })
 }
 
 /// Concurrent runs share their commits.
-pub(crate) fn together(ground: &Ground) -> Result<Found> {
+pub(crate) fn together(ground: &BenchSetup) -> Result<Found> {
     let steps = ground.sizes.durable_steps;
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
         let engine = on_disk(&place.path().join("bench.db"))?;
         whole(&engine, "effects", flow::left(1)).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let runs: Vec<_> = (0..TOGETHER)
             .map(|_| {
                 let engine = engine.clone();
@@ -50,28 +50,28 @@ pub(crate) fn together(ground: &Ground) -> Result<Found> {
         for run in runs {
             last = Some(run.await.map_err(wrong)??);
         }
-        let us = us_since(begun) / (TOGETHER * steps) as f64;
+        let us = us_since(started) / (TOGETHER * steps) as f64;
         let run = last.ok_or_else(|| wrong("no run was measured"))?;
         Ok(Found { numbers: vec![("step_durable_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
     })
 }
 
 /// A single run pays for every commit itself.
-pub(crate) fn alone(ground: &Ground) -> Result<Found> {
+pub(crate) fn alone(ground: &BenchSetup) -> Result<Found> {
     let steps = ground.sizes.alone_steps;
     let place = ground.place()?;
     wiring::block_on(async {
         let engine = on_disk(&place.path().join("bench.db"))?;
         whole(&engine, "effects", flow::left(1)).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let run = whole(&engine, "effects", flow::left(steps)).await?;
-        let us = us_since(begun) / steps as f64;
+        let us = us_since(started) / steps as f64;
         Ok(Found { numbers: vec![("step_durable_alone_us", us)], replayed: Some(replay(&engine, &run, flow::events(steps, 1)).await?) })
     })
 }
 
 /// Size on disk of a run whose state keeps a message from every step.
-pub(crate) fn journal500(ground: &Ground) -> Result<Found> {
+pub(crate) fn journal500(ground: &BenchSetup) -> Result<Found> {
     let steps = ground.sizes.journal_steps;
     let place = ground.place()?;
     let replayed = wiring::block_on(async {
@@ -84,7 +84,7 @@ pub(crate) fn journal500(ground: &Ground) -> Result<Found> {
 }
 
 /// A long run that waits for a person: its size, and the time to open it in another process.
-pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
+pub(crate) fn journal10000(ground: &BenchSetup) -> Result<Found> {
     let steps = ground.sizes.long_steps;
     let place = ground.place()?;
     let path = place.path().join("bench.db");
@@ -101,16 +101,16 @@ pub(crate) fn journal10000(ground: &Ground) -> Result<Found> {
     let reply_bytes = steps * (MESSAGE_BYTES as u64 + 2);
     let ratio = bytes_in(place.path())? as f64 / reply_bytes as f64;
     wiring::block_on(async {
-        let begun = Instant::now();
+        let started = Instant::now();
         let engine = on_disk(&path)?;
         let waiting = engine.waiting(&run).await?;
-        let open_ms = us_since(begun) / 1e3;
+        let open_ms = us_since(started) / 1e3;
         if waiting.len() != 1 {
             return Err(wrong(format!("one question should be open: {waiting:?}")));
         }
-        let begun = Instant::now();
+        let started = Instant::now();
         History::of(&**engine.store(), engine.flows(), &run).await?;
-        let history_ms = us_since(begun) / 1e3;
+        let history_ms = us_since(started) / 1e3;
         let numbers = vec![("open10000_ms", open_ms), ("history10000_ms", history_ms), ("journal10000_ratio", ratio)];
         // The last step is entered and requested; it is not finished.
         let replayed = replay(&engine, &run, flow::events(steps, 1) + 1).await?;

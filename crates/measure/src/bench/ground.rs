@@ -13,7 +13,7 @@ use store::{MemoryStore, SqliteSettings, SqliteStore, Store};
 use super::flow;
 use super::wrong;
 
-pub(crate) struct Ground {
+pub(crate) struct BenchSetup {
     folder: tempfile::TempDir,
     pub(crate) sizes: Sizes,
     load_before: f64,
@@ -82,8 +82,8 @@ impl Sizes {
     };
 }
 
-impl Ground {
-    pub(crate) fn new(dir: Option<&Path>, sizes: Sizes) -> Result<Ground> {
+impl BenchSetup {
+    pub(crate) fn new(dir: Option<&Path>, sizes: Sizes) -> Result<BenchSetup> {
         let dir = match dir {
             Some(dir) => dir.to_owned(),
             // Not the temporary folder, which may be in memory, where nothing is durable.
@@ -92,7 +92,7 @@ impl Ground {
         let cannot = |error| ServiceError::Failed(format!("{} cannot be used: {error}; name another folder with --dir", dir.display()));
         std::fs::create_dir_all(&dir).map_err(cannot)?;
         let folder = tempfile::tempdir_in(&dir).map_err(cannot)?;
-        Ok(Ground { folder, sizes, load_before: load() })
+        Ok(BenchSetup { folder, sizes, load_before: load() })
     }
 
     /// A folder for one measurement, on the measured disk. Removed when dropped.
@@ -158,8 +158,8 @@ pub(crate) async fn replay_any(engine: &Engine, run: &RunId) -> Result<Replayed>
     }
 }
 
-pub(crate) fn us_since(begun: Instant) -> f64 {
-    begun.elapsed().as_secs_f64() * 1e6
+pub(crate) fn us_since(started: Instant) -> f64 {
+    started.elapsed().as_secs_f64() * 1e6
 }
 
 /// Peak memory of this process.

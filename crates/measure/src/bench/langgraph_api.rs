@@ -77,14 +77,14 @@ pub(super) fn measure(port: u16, load: Duration, times: &mut Times) -> Result<()
         let mut calls = 0;
         // At least a few, however slow it is; the first one is a warm-up.
         while (Instant::now() < until || calls < 3) && calls < CALLS_MAX {
-            let begun = Instant::now();
+            let started = Instant::now();
             let (status, answer) = exchange(&mut line, "POST", &path, body).await?;
             let answer: Value = serde_json::from_slice(answer.trim_ascii()).unwrap_or_default();
             if status != 200 || answer["x"] != 2 {
                 return Err(wrong(format!("the server answered something else than it was asked for: {status} {answer}")));
             }
             if calls > 0 {
-                times.wait.push(micros(begun));
+                times.wait.push(micros(started));
             }
             calls += 1;
         }
@@ -101,21 +101,21 @@ pub(super) fn measure(port: u16, load: Duration, times: &mut Times) -> Result<()
     })
 }
 
-fn micros(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX)
+fn micros(started: Instant) -> u64 {
+    u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Time from the request to the first event of its stream, over its own connection.
 async fn first_event(port: u16, body: &str) -> Result<u64> {
     let mut line = TcpStream::connect(("127.0.0.1", port)).await?;
     line.set_nodelay(true)?;
-    let begun = Instant::now();
+    let started = Instant::now();
     line.write_all(request("POST", "/runs/stream", body).as_bytes()).await?;
     let mut read = Vec::with_capacity(4 << 10);
     loop {
         let more = tokio::time::timeout(CALL_MAX, line.read_buf(&mut read)).await.map_err(|_| wrong("no event came"))??;
         if read.windows(6).any(|bytes| bytes == b"event:") {
-            return Ok(micros(begun));
+            return Ok(micros(started));
         }
         if more == 0 {
             return Err(wrong(format!("the stream ended without an event: {}", String::from_utf8_lossy(&read))));

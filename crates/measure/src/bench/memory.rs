@@ -8,15 +8,15 @@ use service::Result;
 use service::wiring;
 
 use super::flow::{self, FAN};
-use super::ground::{Found, Ground, in_memory, replay, us_since, whole};
+use super::ground::{BenchSetup, Found, in_memory, replay, us_since, whole};
 
 /// Steps without effects; then the same with a watcher of every event.
-pub(crate) fn steps(ground: &Ground) -> Result<Found> {
+pub(crate) fn steps(ground: &BenchSetup) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs, ground.sizes.steps);
     let (us, replayed) = one_after_the_other("steps", runs, &flow::left(steps), flow::events(steps, 0))?;
     let watched_us = wiring::block_on(async {
         let engine = in_memory()?;
-        let begun = Instant::now();
+        let started = Instant::now();
         for _ in 0..runs {
             let run = engine.start(Order::new("steps", flow::left(steps))).await?;
             let mut watcher = engine.watch(&run, 0);
@@ -29,21 +29,21 @@ pub(crate) fn steps(ground: &Ground) -> Result<Found> {
                 return Err(super::wrong(format!("{events} events were seen")));
             }
         }
-        Ok(us_since(begun))
+        Ok(us_since(started))
     })?;
     let per_step = |us: f64| us * 1e3 / (runs * steps) as f64;
     Ok(Found { numbers: vec![("step_ns", per_step(us)), ("step_watched_ns", per_step(watched_us))], replayed: Some(replayed) })
 }
 
 /// Steps with one effect each, which is answered immediately.
-pub(crate) fn effects(ground: &Ground) -> Result<Found> {
+pub(crate) fn effects(ground: &BenchSetup) -> Result<Found> {
     let (runs, steps) = (ground.sizes.runs.div_ceil(10), ground.sizes.steps);
     let (us, replayed) = one_after_the_other("effects", runs, &flow::left(steps), flow::events(steps, 1))?;
     Ok(Found { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
 }
 
 /// One step with a hundred effects that continues when all are answered.
-pub(crate) fn fanout(ground: &Ground) -> Result<Found> {
+pub(crate) fn fanout(ground: &BenchSetup) -> Result<Found> {
     let fans = ground.sizes.fans;
     let (us, replayed) = one_after_the_other("fan", fans, &flow::left(1), flow::events(1, FAN))?;
     Ok(Found { numbers: vec![("fanout100_us", us / fans as f64)], replayed: Some(replayed) })
@@ -53,12 +53,12 @@ fn one_after_the_other(flow: &str, runs: u64, input: &Value, events: u64) -> Res
     wiring::block_on(async {
         let engine = in_memory()?;
         whole(&engine, flow, input.clone()).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let mut last = None;
         for _ in 0..runs {
             last = Some(whole(&engine, flow, input.clone()).await?);
         }
-        let us = us_since(begun);
+        let us = us_since(started);
         let run = last.ok_or_else(|| super::wrong("no run was measured"))?;
         Ok((us, replay(&engine, &run, events).await?))
     })

@@ -28,7 +28,7 @@ use std::path::PathBuf;
 use service::{GlobalArgs, Result, ServiceError};
 use terminal::remark;
 
-use ground::{Found, Ground, Sizes};
+use ground::{BenchSetup, Found, Sizes};
 use report::Numbers;
 
 /// Measure Baton on this machine
@@ -56,12 +56,12 @@ pub struct EngineBench {
     #[arg(long, value_delimiter = ',', value_name = "ROWS", value_parser = row_named)]
     only: Vec<&'static str>,
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 /// Options of every benchmark.
 #[derive(clap::Args)]
-pub(crate) struct How {
+pub(crate) struct BenchOptions {
     /// Number of rounds; the best of each number counts
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     rounds: u32,
@@ -76,9 +76,9 @@ pub(crate) struct How {
     quick: bool,
 }
 
-impl How {
-    fn ground(&self) -> Result<Ground> {
-        Ground::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })
+impl BenchOptions {
+    fn ground(&self) -> Result<BenchSetup> {
+        BenchSetup::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })
     }
 }
 
@@ -95,7 +95,7 @@ Examples:
 /// One measurement; it may give several numbers.
 pub(crate) struct Row {
     name: &'static str,
-    measure: fn(&Ground) -> Result<Found>,
+    measure: fn(&BenchSetup) -> Result<Found>,
     /// The peer's script for the same work.
     peer: Option<&'static str>,
 }
@@ -149,7 +149,7 @@ impl EngineBench {
         }
         let theirs = peer.map(|peer| (peer.version(), theirs));
         let report = report::Report { table: &report::ENGINE, ours, theirs, replays, host: ground.host(), rounds };
-        report.tell(self.how.json)
+        report.print(self.how.json)
     }
 }
 

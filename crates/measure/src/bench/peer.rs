@@ -7,7 +7,7 @@ use serde_json::Value;
 use service::{Result, ServiceError};
 use terminal::remark;
 
-use super::ground::Ground;
+use super::ground::BenchSetup;
 use super::report::ENGINE;
 use super::wrong;
 
@@ -57,7 +57,7 @@ impl Ready {
     }
 
     /// Runs a script in a separate process; it prints one JSON object with our keys.
-    pub(crate) fn measure(&self, name: &str, script: &str, ground: &Ground) -> Result<Vec<(&'static str, f64)>> {
+    pub(crate) fn measure(&self, name: &str, script: &str, ground: &BenchSetup) -> Result<Vec<(&'static str, f64)>> {
         let place = ground.place()?;
         let path = place.path().join(format!("{name}.py"));
         std::fs::write(&path, script)?;

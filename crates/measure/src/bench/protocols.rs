@@ -16,7 +16,7 @@ use engine::{Engine, Settings};
 use graph::{Ask, END, Go, Graph, Replies};
 use serde_json::{Map, Value, json};
 use server::guard::Guard;
-use server::langserve::{FlowSettings, InputShape, Served, Service};
+use server::langserve::{FlowSettings, InputShape, ServedFlow, Service};
 use service::Result;
 use service::wiring;
 use store::{SqliteSettings, SqliteStore};
@@ -24,7 +24,7 @@ use terminal::remark;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::{How, langgraph_api, peer, wrong};
+use super::{BenchOptions, langgraph_api, peer, wrong};
 
 /// Measure the server: calls a second of `/graph/invoke` and `/v1/chat/completions`, at 1, 16 and 64 clients, and times of LangGraph's `/runs/wait` and `/runs/stream`
 #[derive(clap::Args)]
@@ -39,7 +39,7 @@ pub struct ProtocolsBench {
     #[arg(long, value_name = "PEER", value_delimiter = ',')]
     versus: Vec<Peer>,
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -206,7 +206,7 @@ pub(super) async fn serve(folder: &Path) -> Result<()> {
     let engine = Engine::new(store, Arc::new(EffectHandlers::default()), [graph], Settings::default());
     let served = BTreeMap::from([(
         "graph".to_owned(),
-        Served { flow: "inc".to_owned(), input_shape: InputShape::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
+        ServedFlow { flow: "inc".to_owned(), input_shape: InputShape::Bare, base: Map::new(), settings: FlowSettings::none("inc") },
     )]);
     let guard = Guard::new(None);
     let listener = guard.bind(([127, 0, 0, 1], 0).into()).await.map_err(wrong)?;
@@ -229,14 +229,14 @@ fn measure(call: Call, port: u16, clients: usize, load: Duration) -> Result<Meas
 
 /// Each client repeats its call as soon as it is answered.
 async fn loaded(call: Call, port: u16, clients: usize, load: Duration) -> Result<Measured> {
-    let begun = Instant::now();
-    let until = begun + load;
+    let started = Instant::now();
+    let until = started + load;
     let tasks: Vec<_> = (0..clients).map(|_| tokio::spawn(client(call, port, until))).collect();
     let mut times = Vec::new();
     for task in tasks {
         times.extend(task.await.map_err(wrong)??);
     }
-    let took = begun.elapsed().as_secs_f64();
+    let took = started.elapsed().as_secs_f64();
     times.sort_unstable();
     let p99 = times.get(times.len().saturating_sub(1).min(times.len() * 99 / 100)).copied().unwrap_or_default();
     Ok(Measured { rps: times.len() as f64 / took, p99_ms: p99 as f64 / 1e3 })
@@ -251,13 +251,13 @@ async fn client(call: Call, port: u16, until: Instant) -> Result<Vec<u64>> {
     line.set_nodelay(true)?;
     let (mut times, mut read) = (Vec::new(), Vec::with_capacity(4 << 10));
     while Instant::now() < until {
-        let begun = Instant::now();
+        let started = Instant::now();
         line.write_all(request.as_bytes()).await?;
         let answer = answer(&mut line, &mut read, expected.as_bytes()).await?;
         if !answer {
             return Err(wrong("the server answered something else than it was asked for"));
         }
-        times.push(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+        times.push(u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX));
     }
     Ok(times)
 }

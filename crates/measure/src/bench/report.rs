@@ -17,67 +17,67 @@ pub(crate) struct Number {
     pub(crate) key: &'static str,
     pub(crate) what: &'static str,
     pub(crate) unit: &'static str,
-    pub(crate) aim: Aim,
+    pub(crate) aim: Goal,
 }
 
 /// The target, and so which of two numbers is better: the lower, unless it is a minimum.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Aim {
+pub(crate) enum Goal {
     None,
     AtMost(f64),
     AtLeast(f64),
 }
 
-impl Aim {
+impl Goal {
     fn better(self, one: f64, other: f64) -> f64 {
         match self {
-            Aim::None | Aim::AtMost(_) => one.min(other),
-            Aim::AtLeast(_) => one.max(other),
+            Goal::None | Goal::AtMost(_) => one.min(other),
+            Goal::AtLeast(_) => one.max(other),
         }
     }
 
     fn is_reached(self, number: f64) -> Option<bool> {
         match self {
-            Aim::None => None,
-            Aim::AtMost(most) => Some(number <= most),
-            Aim::AtLeast(least) => Some(number >= least),
+            Goal::None => None,
+            Goal::AtMost(most) => Some(number <= most),
+            Goal::AtLeast(least) => Some(number >= least),
         }
     }
 
     fn shown(self, unit: &str) -> String {
         match self {
-            Aim::None => String::new(),
-            Aim::AtMost(most) => format!("≤ {}", shown(most, unit)),
-            Aim::AtLeast(least) => format!("≥ {}", shown(least, unit)),
+            Goal::None => String::new(),
+            Goal::AtMost(most) => format!("≤ {}", shown(most, unit)),
+            Goal::AtLeast(least) => format!("≥ {}", shown(least, unit)),
         }
     }
 }
 
 /// All numbers of `bench engine`, in output order. The targets are those of the design, "Fast".
 pub(crate) const ENGINE: [Number; 17] = [
-    Number { key: "step_ns", what: "one no-op step, in memory", unit: "ns", aim: Aim::AtMost(1_000.0) },
-    Number { key: "step_watched_ns", what: "… with every event delivered to a watcher", unit: "ns", aim: Aim::None },
-    Number { key: "step_effect_us", what: "one step with an effect, in memory", unit: "µs", aim: Aim::None },
-    Number { key: "fanout100_us", what: "100-way fan-out and join", unit: "µs", aim: Aim::AtMost(200.0) },
-    Number { key: "fsync_us", what: "one page appended and forced to this disk", unit: "µs", aim: Aim::None },
-    Number { key: "step_durable_us", what: "one durable step, 64 runs at once", unit: "µs", aim: Aim::AtMost(60.0) },
-    Number { key: "step_durable_alone_us", what: "one durable step, alone", unit: "µs", aim: Aim::AtMost(400.0) },
-    Number { key: "runs1000_ms", what: "1,000 runs × 10 steps × 50 ms, durable", unit: "ms", aim: Aim::AtMost(600.0) },
-    Number { key: "runs1000_rss_mb", what: "… and the memory they took", unit: "MB", aim: Aim::AtMost(60.0) },
-    Number { key: "journal500_bytes", what: "database of 500 steps with 200 B each", unit: "B", aim: Aim::AtMost(500_000.0) },
-    Number { key: "open10000_ms", what: "opening a run of 10,000 steps", unit: "ms", aim: Aim::AtMost(50.0) },
-    Number { key: "history10000_ms", what: "… and all its events from the journal", unit: "ms", aim: Aim::None },
-    Number { key: "journal10000_ratio", what: "… and its database over its replies", unit: "×", aim: Aim::AtMost(3.0) },
-    Number { key: "cold_start_ms", what: "cold start: a process, a new database, a step", unit: "ms", aim: Aim::AtMost(15.0) },
-    Number { key: "cold_process_ms", what: "… and until that process is gone", unit: "ms", aim: Aim::None },
-    Number { key: "cold_start_rss_mb", what: "… and the memory that took", unit: "MB", aim: Aim::AtMost(20.0) },
-    Number { key: "step_memory_saver_ns", what: "one no-op step, with its memory checkpointer", unit: "ns", aim: Aim::None },
+    Number { key: "step_ns", what: "one no-op step, in memory", unit: "ns", aim: Goal::AtMost(1_000.0) },
+    Number { key: "step_watched_ns", what: "… with every event delivered to a watcher", unit: "ns", aim: Goal::None },
+    Number { key: "step_effect_us", what: "one step with an effect, in memory", unit: "µs", aim: Goal::None },
+    Number { key: "fanout100_us", what: "100-way fan-out and join", unit: "µs", aim: Goal::AtMost(200.0) },
+    Number { key: "fsync_us", what: "one page appended and forced to this disk", unit: "µs", aim: Goal::None },
+    Number { key: "step_durable_us", what: "one durable step, 64 runs at once", unit: "µs", aim: Goal::AtMost(60.0) },
+    Number { key: "step_durable_alone_us", what: "one durable step, alone", unit: "µs", aim: Goal::AtMost(400.0) },
+    Number { key: "runs1000_ms", what: "1,000 runs × 10 steps × 50 ms, durable", unit: "ms", aim: Goal::AtMost(600.0) },
+    Number { key: "runs1000_rss_mb", what: "… and the memory they took", unit: "MB", aim: Goal::AtMost(60.0) },
+    Number { key: "journal500_bytes", what: "database of 500 steps with 200 B each", unit: "B", aim: Goal::AtMost(500_000.0) },
+    Number { key: "open10000_ms", what: "opening a run of 10,000 steps", unit: "ms", aim: Goal::AtMost(50.0) },
+    Number { key: "history10000_ms", what: "… and all its events from the journal", unit: "ms", aim: Goal::None },
+    Number { key: "journal10000_ratio", what: "… and its database over its replies", unit: "×", aim: Goal::AtMost(3.0) },
+    Number { key: "cold_start_ms", what: "cold start: a process, a new database, a step", unit: "ms", aim: Goal::AtMost(15.0) },
+    Number { key: "cold_process_ms", what: "… and until that process is gone", unit: "ms", aim: Goal::None },
+    Number { key: "cold_start_rss_mb", what: "… and the memory that took", unit: "MB", aim: Goal::AtMost(20.0) },
+    Number { key: "step_memory_saver_ns", what: "one no-op step, with its memory checkpointer", unit: "ns", aim: Goal::None },
 ];
 
 /// Other load only makes numbers worse, so the best of several rounds is closest to the truth.
 pub(crate) fn keep_best(table: &[Number], best: &mut Numbers, found: impl IntoIterator<Item = (&'static str, f64)>) {
     for (key, number) in found {
-        let aim = table.iter().find(|row| row.key == key).map_or(Aim::None, |row| row.aim);
+        let aim = table.iter().find(|row| row.key == key).map_or(Goal::None, |row| row.aim);
         let kept = best.entry(key).or_insert(number);
         *kept = aim.better(*kept, number);
     }
@@ -94,10 +94,10 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    pub(crate) fn tell(&self, is_json: bool) -> Result<()> {
+    pub(crate) fn print(&self, is_json: bool) -> Result<()> {
         match is_json {
             true => self.print_json()?,
-            false => self.print()?,
+            false => self.print_tables()?,
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Report {
         Ok(writeln!(std::io::stdout(), "{object}")?)
     }
 
-    fn print(&self) -> Result<()> {
+    fn print_tables(&self) -> Result<()> {
         let mut head = vec!["", "baton", "aim", ""];
         if let Some((peer, _)) = &self.theirs {
             head.extend([peer.as_str(), "ratio"]);

@@ -14,8 +14,8 @@ use store_postgres::BenchSchema;
 use terminal::remark;
 
 use super::flow;
-use super::ground::{Ground, over, replay, us_since, whole};
-use super::{How, wrong};
+use super::ground::{BenchSetup, over, replay, us_since, whole};
+use super::{BenchOptions, wrong};
 
 /// Measure the stores: steps a second and the time of a step, on SQLite and on Postgres, with few and with many threads stored
 #[derive(clap::Args)]
@@ -28,7 +28,7 @@ pub struct ScaleBench {
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -86,7 +86,7 @@ impl ScaleBench {
         })
     }
 
-    async fn postgres(&self, schemas: &[BenchSchema; 2], ground: &Ground) -> Result<Numbers> {
+    async fn postgres(&self, schemas: &[BenchSchema; 2], ground: &BenchSetup) -> Result<Numbers> {
         let [few, many] = schemas;
         let stores = [Arc::new(few.open().await?), Arc::new(many.open().await?)];
         let mut found = self.measure("postgres", stores, Some(few), ground).await?;
@@ -95,19 +95,25 @@ impl ScaleBench {
     }
 
     /// The same on two databases of one kind, one with few threads and one with many.
-    async fn measure<S: Store + Transfer>(&self, name: &str, stores: [Arc<S>; 2], bare: Option<&BenchSchema>, ground: &Ground) -> Result<Numbers> {
+    async fn measure<S: Store + Transfer>(
+        &self,
+        name: &str,
+        stores: [Arc<S>; 2],
+        bare: Option<&BenchSchema>,
+        ground: &BenchSetup,
+    ) -> Result<Numbers> {
         let [few_store, many_store] = stores;
         let (few, many) = (over(few_store.clone())?, over(many_store.clone())?);
         for engine in [&few, &many] {
             whole(engine, "effects", flow::left(1)).await?;
         }
         fill(&*few_store, FEW_THREADS).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         fill(&*many_store, self.threads).await?;
         if !self.how.json {
-            remark(&format!("{name}: {} threads written in {:.1} s", self.threads, begun.elapsed().as_secs_f64()));
+            remark(&format!("{name}: {} threads written in {:.1} s", self.threads, started.elapsed().as_secs_f64()));
         }
-        let mut turns = Turns::default();
+        let mut turns = TurnTimes::default();
         for _ in 0..self.how.rounds {
             if let Some(schema) = bare {
                 let rows = usize::try_from(ground.sizes.alone_steps).unwrap_or(usize::MAX);
@@ -130,19 +136,19 @@ impl ScaleBench {
         Ok(found)
     }
 
-    async fn per_s(&self, engine: &Engine, ground: &Ground) -> Result<f64> {
+    async fn per_s(&self, engine: &Engine, ground: &BenchSetup) -> Result<f64> {
         let steps = ground.sizes.durable_steps;
-        let begun = Instant::now();
+        let started = Instant::now();
         let runs = (0..self.together).map(|_| {
             let engine = engine.clone();
             tokio::spawn(async move { whole(&engine, "effects", flow::left(steps)).await })
         });
         ended(runs.collect()).await?;
-        Ok((self.together * steps) as f64 / (us_since(begun) / 1e6))
+        Ok((self.together * steps) as f64 / (us_since(started) / 1e6))
     }
 
     /// Two engines with connections and places of their own, in this process, against one. What they wait for is the same database.
-    async fn two_servers(&self, schema: &BenchSchema, ground: &Ground) -> Result<f64> {
+    async fn two_servers(&self, schema: &BenchSchema, ground: &BenchSetup) -> Result<f64> {
         let flows = || flow::all().map_err(wrong);
         let mut servers = Vec::new();
         for _ in 0..2 {
@@ -150,10 +156,10 @@ impl ScaleBench {
             servers.push(Engine::new(Arc::new(schema.open().await?), Arc::new(flow::BenchHandler), flows()?, settings));
         }
         let (times, naps) = if ground.sizes.is_quick { (1, 1) } else { (TIMES_TAKEN, NAPS) };
-        let mut turns = Turns::default();
+        let mut turns = TurnTimes::default();
         for _ in 0..self.how.rounds {
             for (name, servers) in [("one", &servers[..1]), ("two", &servers[..])] {
-                let begun = Instant::now();
+                let started = Instant::now();
                 let mut runs = Vec::new();
                 for server in servers {
                     for _ in 0..PLACES * times {
@@ -163,7 +169,7 @@ impl ScaleBench {
                 }
                 let count = runs.len() as f64;
                 ended(runs).await?;
-                turns.add(name, count / begun.elapsed().as_secs_f64());
+                turns.add(name, count / started.elapsed().as_secs_f64());
             }
         }
         Ok(turns.ratio("two", "one"))
@@ -171,11 +177,11 @@ impl ScaleBench {
 }
 
 /// One run, whose journal is run again.
-async fn alone_us(engine: &Engine, ground: &Ground) -> Result<f64> {
+async fn alone_us(engine: &Engine, ground: &BenchSetup) -> Result<f64> {
     let steps = ground.sizes.alone_steps;
-    let begun = Instant::now();
+    let started = Instant::now();
     let run = whole(engine, "effects", flow::left(steps)).await?;
-    let us = us_since(begun) / steps as f64;
+    let us = us_since(started) / steps as f64;
     replay(engine, &run, flow::events(steps, 1)).await?;
     Ok(us)
 }
@@ -191,9 +197,9 @@ type Numbers = BTreeMap<&'static str, f64>;
 
 /// What was measured in turns.
 #[derive(Default)]
-struct Turns(BTreeMap<&'static str, Vec<f64>>);
+struct TurnTimes(BTreeMap<&'static str, Vec<f64>>);
 
-impl Turns {
+impl TurnTimes {
     fn add(&mut self, name: &'static str, number: f64) {
         self.0.entry(name).or_default().push(number);
     }

@@ -31,9 +31,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wire::api;
 
-use super::ground::{Ground, in_memory, on_disk, replay, us_since};
-use super::report::{self, Aim, Number, Numbers, Report};
-use super::{How, flow, wrong};
+use super::ground::{BenchSetup, in_memory, on_disk, replay, us_since};
+use super::report::{self, Goal, Number, Numbers, Report};
+use super::{BenchOptions, flow, wrong};
 
 /// Measure the server: runs a second over HTTP, how long one takes, memory of idle watchers
 #[derive(clap::Args)]
@@ -45,7 +45,7 @@ pub struct ServerBench {
     #[arg(long, default_value_t = 10_000)]
     watchers: usize,
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 /// The measured process
@@ -69,13 +69,13 @@ const SERVER: [(&str, u64); 8] = [
 ];
 
 const TABLE: [Number; 7] = [
-    Number { key: "durable_runs_s", what: "trivial runs over HTTP, durable", unit: "/s", aim: Aim::AtLeast(5_000.0) },
-    Number { key: "durable_p50_ms", what: "… half of them within", unit: "ms", aim: Aim::None },
-    Number { key: "durable_p99_ms", what: "… 99 of 100 within", unit: "ms", aim: Aim::AtMost(25.0) },
-    Number { key: "memory_runs_s", what: "the same in memory", unit: "/s", aim: Aim::AtLeast(5_000.0) },
-    Number { key: "memory_p50_ms", what: "… half of them within", unit: "ms", aim: Aim::None },
-    Number { key: "memory_p99_ms", what: "… 99 of 100 within", unit: "ms", aim: Aim::None },
-    Number { key: "watcher_kb", what: "memory of an idle watcher", unit: "kB", aim: Aim::AtMost(20.0) },
+    Number { key: "durable_runs_s", what: "trivial runs over HTTP, durable", unit: "/s", aim: Goal::AtLeast(5_000.0) },
+    Number { key: "durable_p50_ms", what: "… half of them within", unit: "ms", aim: Goal::None },
+    Number { key: "durable_p99_ms", what: "… 99 of 100 within", unit: "ms", aim: Goal::AtMost(25.0) },
+    Number { key: "memory_runs_s", what: "the same in memory", unit: "/s", aim: Goal::AtLeast(5_000.0) },
+    Number { key: "memory_p50_ms", what: "… half of them within", unit: "ms", aim: Goal::None },
+    Number { key: "memory_p99_ms", what: "… 99 of 100 within", unit: "ms", aim: Goal::None },
+    Number { key: "watcher_kb", what: "memory of an idle watcher", unit: "kB", aim: Goal::AtMost(20.0) },
 ];
 
 /// Duration of each measurement.
@@ -104,13 +104,13 @@ impl ServerBench {
         }
         remark(&format!("{watchers} watchers"));
         report::keep_best(&TABLE, &mut ours, [("watcher_kb", watched(&ground, watchers)?)]);
-        Report { table: &TABLE, ours, theirs: None, replays, host: ground.host(), rounds: self.how.rounds }.tell(self.how.json)
+        Report { table: &TABLE, ours, theirs: None, replays, host: ground.host(), rounds: self.how.rounds }.print(self.how.json)
     }
 }
 
 /// One kind of store: a run to replay, runs per second, p50 and p99 in ms.
 fn measured(db: Option<&Path>, clients: usize, time: Duration) -> Result<(RunId, [f64; 3])> {
-    let server = Served::start(db)?;
+    let server = ServerProcess::start(db)?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async move {
         // Warm-up.
@@ -182,9 +182,9 @@ async fn answer<'a>(stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&
 }
 
 /// Kilobytes of the server's memory per watcher of one run that waits for a person.
-fn watched(ground: &Ground, watchers: usize) -> Result<f64> {
+fn watched(ground: &BenchSetup, watchers: usize) -> Result<f64> {
     let place = ground.place()?;
-    let server = Served::start(Some(&place.path().join("bench.db")))?;
+    let server = ServerProcess::start(Some(&place.path().join("bench.db")))?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async {
         let body = json!({ "question": "wait", "flow": "grow" }).to_string();
@@ -215,10 +215,10 @@ async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>>
         let _place = places.acquire_owned().await.map_err(wrong)?;
         let mut stream = TcpStream::connect(&address).await?;
         stream.write_all(format!("GET /api/runs/{run}/events HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n").as_bytes()).await?;
-        let mut heard = Vec::new();
-        while !heard.windows(10).any(|bytes| bytes == b"event: end") {
-            if stream.read_buf(&mut heard).await? == 0 {
-                return Err(wrong(format!("a watcher was sent away: {}", String::from_utf8_lossy(&heard))));
+        let mut received = Vec::new();
+        while !received.windows(10).any(|bytes| bytes == b"event: end") {
+            if stream.read_buf(&mut received).await? == 0 {
+                return Err(wrong(format!("a watcher was sent away: {}", String::from_utf8_lossy(&received))));
             }
         }
         Ok::<_, ServiceError>(stream)
@@ -232,13 +232,13 @@ async fn watch(address: &str, run: &str, count: usize) -> Result<Vec<TcpStream>>
 }
 
 /// The measured process, from the client's side.
-struct Served {
+struct ServerProcess {
     process: Child,
     address: String,
 }
 
-impl Served {
-    fn start(db: Option<&Path>) -> Result<Served> {
+impl ServerProcess {
+    fn start(db: Option<&Path>) -> Result<ServerProcess> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["bench", "server-child"]);
         if let Some(db) = db {
@@ -253,7 +253,7 @@ impl Served {
         if address.is_empty() {
             return Err(wrong("the measured server did not start"));
         }
-        Ok(Served { process, address })
+        Ok(ServerProcess { process, address })
     }
 
     fn rss_kb(&self) -> Result<f64> {
@@ -334,8 +334,8 @@ impl Backend for BenchBackend {
         Map::new()
     }
 
-    fn chosen(&self) -> api::Chosen {
-        api::Chosen { name: "nobody".into(), why: "a measurement".into() }
+    fn chosen(&self) -> api::SelectedModel {
+        api::SelectedModel { name: "nobody".into(), why: "a measurement".into() }
     }
 
     async fn models(&self) -> server::backend::Result<api::Models> {

@@ -11,7 +11,7 @@ use anstyle::Style;
 use engine::{Engine, Order, RunResult, RunState};
 use flows::input::ModelProfile;
 use graph::Outcome;
-use index::eval::{Exam, exam};
+use index::eval::{QuestionSet, exam};
 use serde::Serialize;
 use serde_json::{Value, json};
 use service::caches;
@@ -96,7 +96,7 @@ impl Answers {
     pub(super) fn run(self, globals: &GlobalArgs) -> Result<Verdict> {
         let mut exam = exam(&self.data).map_err(ServiceError::Failed)?;
         exam.questions.truncate(self.questions.unwrap_or(usize::MAX));
-        let folder = lay_out(&exam)?;
+        let folder = write_passages(&exam)?;
         let mut all = Vec::new();
         wiring::block_on_all_cores(async {
             let named = self.model.iter().filter(|model| *model != EXTRACT).cloned().map(Some);
@@ -118,7 +118,7 @@ impl Answers {
     }
 }
 
-async fn measure(globals: &GlobalArgs, model: Option<String>, flow: &str, exam: &Exam, folder: &Path) -> Result<Measured> {
+async fn measure(globals: &GlobalArgs, model: Option<String>, flow: &str, exam: &QuestionSet, folder: &Path) -> Result<Measured> {
     let name = model.clone().unwrap_or_else(|| "default".to_owned());
     let model_options = ModelOptions { model, servers: Servers::over(folder.to_owned()), ..ModelOptions::default() };
     let (engine, profile) = wiring::engine_over(Arc::new(MemoryStore::new()), globals, &model_options, false).await?;
@@ -209,7 +209,7 @@ fn is_within(address: &str, folder: &Path) -> bool {
 }
 
 /// The passages as files, so that they are found like any document. Existing ones are kept.
-fn lay_out(exam: &Exam) -> Result<PathBuf> {
+fn write_passages(exam: &QuestionSet) -> Result<PathBuf> {
     let folder = caches::eval_folder("answers")?;
     let cannot = |error: std::io::Error| ServiceError::Failed(format!("{}: {error}", folder.display()));
     std::fs::create_dir_all(&folder).map_err(cannot)?;

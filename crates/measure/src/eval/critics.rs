@@ -10,7 +10,7 @@ use effects::{EffectHandler, Progress};
 use evidence::Spans;
 use flows::Verify;
 use flows::input::ModelProfile;
-use flows::panel::Judged;
+use flows::panel::CriticDecision;
 use flows::panel::drafts::{self, Fault, LabelledDraft};
 use flows::panel::review::{feedback, is_rejected, review};
 use graph::{Graph, Next, Outcome, Run, Start};
@@ -61,7 +61,7 @@ struct Measured {
     drafts: usize,
     rejected_faulty_pct: f64,
     passed_sound_pct: f64,
-    by_fault: BTreeMap<String, OfFault>,
+    by_fault: BTreeMap<String, FaultCounts>,
     /// Drafts that the rules left to the model, and its own judgement of those.
     asked: usize,
     model_rejected_faulty: usize,
@@ -72,7 +72,7 @@ struct Measured {
 }
 
 #[derive(Debug, Default, Serialize)]
-struct OfFault {
+struct FaultCounts {
     drafts: usize,
     rejected: usize,
     rejected_pct: f64,
@@ -140,7 +140,7 @@ async fn judged(
     profile: ModelProfile,
     one: &LabelledDraft,
     verify: Verify,
-) -> Result<std::result::Result<Judged, String>> {
+) -> Result<std::result::Result<CriticDecision, String>> {
     let failed = |why: String| ServiceError::Failed(format!("{}: {why}", one.id));
     let id = engine::new_run_id();
     let start = Start::new(graph.name(), id.as_str(), id.as_str(), json!({ "draft": one, "model": profile, "verify": verify }));

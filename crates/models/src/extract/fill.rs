@@ -1,4 +1,4 @@
-//! Fills a schema from sentences, going by the names of its fields. What it produces is validated like everybody's answer, so a
+//! Fills a schema from sentences, going by the names of its fields. What it produces is validated like any model's answer, so a
 //! schema that is beyond it ends as a clear failure.
 
 use serde_json::{Map, Value, json};
@@ -9,7 +9,7 @@ use crate::extract::rank::Picked;
 const DEPTH_MAX: usize = 12;
 
 pub(super) fn fill(schema: &Value, material: &Material<'_>) -> Value {
-    Filler { root: schema, material }.value(schema, "", &About { question: &material.question, picked: None }, 0)
+    Filler { root: schema, material }.value(schema, "", &FillContext { question: &material.question, picked: None }, 0)
 }
 
 struct Filler<'s, 'c> {
@@ -19,7 +19,7 @@ struct Filler<'s, 'c> {
 
 /// What the part being filled is about: inside a list, one step or one sentence.
 #[derive(Clone, Copy)]
-struct About<'a, 'c> {
+struct FillContext<'a, 'c> {
     question: &'a str,
     picked: Option<&'a Picked<'c>>,
 }
@@ -57,7 +57,7 @@ fn field_kind(name: &str) -> FieldKind {
 }
 
 impl<'c> Filler<'_, 'c> {
-    fn value(&self, schema: &Value, name: &str, about: &About<'_, 'c>, depth: usize) -> Value {
+    fn value(&self, schema: &Value, name: &str, about: &FillContext<'_, 'c>, depth: usize) -> Value {
         if depth > DEPTH_MAX {
             return Value::Null;
         }
@@ -112,13 +112,13 @@ impl<'c> Filler<'_, 'c> {
         schema
     }
 
-    fn object(&self, schema: &Value, about: &About<'_, 'c>, depth: usize) -> Value {
+    fn object(&self, schema: &Value, about: &FillContext<'_, 'c>, depth: usize) -> Value {
         let mut map = Map::new();
         let required: Vec<&str> = schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
         let empty = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&empty);
         for (name, part) in properties {
-            // An optional field is filled only by somebody who knows what it means.
+            // Optional fields stay empty: their meaning is not known here.
             if required.contains(&name.as_str()) || field_kind(name) != FieldKind::Other {
                 map.insert(name.clone(), self.value(part, name, about, depth + 1));
             }
@@ -126,7 +126,7 @@ impl<'c> Filler<'_, 'c> {
         Value::Object(map)
     }
 
-    fn array(&self, schema: &Value, name: &str, about: &About<'_, 'c>, depth: usize) -> Value {
+    fn array(&self, schema: &Value, name: &str, about: &FillContext<'_, 'c>, depth: usize) -> Value {
         let anything = json!({"type": "string"});
         let items = self.resolved(schema.get("items").unwrap_or(&anything));
         let bound = |key: &str| schema.get(key).and_then(Value::as_u64).map(|n| usize::try_from(n).unwrap_or(usize::MAX));
@@ -134,7 +134,7 @@ impl<'c> Filler<'_, 'c> {
         let mut values: Vec<Value> = match field_kind(name) {
             FieldKind::Plan => {
                 let steps = plan(about.question);
-                steps.iter().map(|step| self.value(items, "query", &About { question: step, picked: None }, depth + 1)).collect()
+                steps.iter().map(|step| self.value(items, "query", &FillContext { question: step, picked: None }, depth + 1)).collect()
             }
             FieldKind::Words if is_text => rank::terms(about.question).into_iter().map(Value::String).collect(),
             FieldKind::Source => {
@@ -144,7 +144,7 @@ impl<'c> Filler<'_, 'c> {
                     seen.push(picked.number);
                     is_new
                 });
-                fresh.map(|picked| self.value(items, name, &About { picked: Some(picked), ..*about }, depth + 1)).collect()
+                fresh.map(|picked| self.value(items, name, &FillContext { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
             FieldKind::Answer
             | FieldKind::Sentence
@@ -155,7 +155,7 @@ impl<'c> Filler<'_, 'c> {
             | FieldKind::Short
             | FieldKind::Other => {
                 let each = self.material.picked.iter();
-                each.map(|picked| self.value(items, "sentence", &About { picked: Some(picked), ..*about }, depth + 1)).collect()
+                each.map(|picked| self.value(items, "sentence", &FillContext { picked: Some(picked), ..*about }, depth + 1)).collect()
             }
         };
         if schema.get("uniqueItems") == Some(&Value::Bool(true)) {
@@ -175,7 +175,7 @@ impl<'c> Filler<'_, 'c> {
     }
 
     /// The option whose words the question uses; to look something up rather than not; else the first.
-    fn option(&self, options: &[Value], name: &str, about: &About<'_, 'c>) -> Value {
+    fn option(&self, options: &[Value], name: &str, about: &FillContext<'_, 'c>) -> Value {
         let words = rank::terms(about.question);
         let texts = || options.iter().filter_map(|option| option.as_str().map(|text| (option, text)));
         let used = texts().find(|(_, text)| !rank::terms(text).is_empty() && rank::terms(text).is_subset(&words));
@@ -185,20 +185,20 @@ impl<'c> Filler<'_, 'c> {
         verdict.or(used).or(look_up).map(|(option, _)| option).or(options.first()).cloned().unwrap_or(Value::Null)
     }
 
-    fn text(&self, meaning: FieldKind, about: &About<'_, 'c>) -> String {
+    fn text(&self, meaning: FieldKind, about: &FillContext<'_, 'c>) -> String {
         let picked = about.picked.or(self.material.picked.first());
         match meaning {
             FieldKind::Answer => self.material.answer(),
             FieldKind::Sentence => picked.map(|picked| picked.sentence.to_owned()).unwrap_or_default(),
             FieldKind::Source => picked.map(|picked| picked.source.map_or_else(|| format!("[{}]", picked.number), str::to_owned)).unwrap_or_default(),
             FieldKind::Reason => "Picked by the words it shares with the question; no model was asked.".to_owned(),
-            // Sentences can be picked out; to say one in fewer words would take somebody who understands it.
+            // Sentences can be picked but not shortened.
             FieldKind::Short => String::new(),
             FieldKind::Query | FieldKind::Plan | FieldKind::Words | FieldKind::Support | FieldKind::Other => about.question.to_owned(),
         }
     }
 
-    fn number(&self, schema: &Value, meaning: FieldKind, about: &About<'_, 'c>, is_integer: bool) -> Value {
+    fn number(&self, schema: &Value, meaning: FieldKind, about: &FillContext<'_, 'c>, is_integer: bool) -> Value {
         let bound = |key: &str| schema.get(key).and_then(Value::as_f64);
         let (low, high) = (bound("minimum"), bound("maximum"));
         let picked = about.picked.or(self.material.picked.first());

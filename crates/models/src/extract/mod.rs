@@ -1,5 +1,5 @@
 //! Answers without any model: picks the sentences of the evidence that speak best to the question, in their order and with
-//! their sources, plans by rules, and fills simple schemas. It knows nothing, and says so when the evidence does not either.
+//! their sources, plans by rules, and fills simple schemas. It has no knowledge of its own; if the evidence has no answer, it says so.
 //!
 //! The question is the last message of role `user`; the evidence is what [`evidence`](super::evidence) says. Answers are marked
 //! in `Reply::about` as `"extracted": true`.
@@ -17,7 +17,7 @@ use rank::Picked;
 
 pub struct Extract;
 
-/// What is said when the evidence says nothing. The way to do better is the command line's to tell.
+/// The answer when the evidence has none. The command line adds how to get a model.
 pub const NOTHING_KNOWN: &str = "Nothing in the evidence at hand answers this, and no model was asked.";
 
 const SENTENCES_MAX: usize = 4;

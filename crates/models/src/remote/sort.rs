@@ -1,6 +1,6 @@
 //! Sorts what went wrong by who can do something about it.
 //!
-//! | heard | then |
+//! | reply | result |
 //! |---|---|
 //! | no line, broken off, 408, 409, 425, 429, 5xx, "overloaded" in a stream | again, after `Retry-After` if there is one |
 //! | 402 or no quota, 404, 410, 413 or too long, an answer that is not of the dialect | another model |
@@ -26,7 +26,7 @@ const TOO_LONG: [&str; 6] =
 pub(super) fn sorted(error: &genai::Error, name: &Name, key: Option<&Secret>) -> ModelError {
     let mut trouble = sort(error, name);
     if let Some(key) = key {
-        trouble.message = key.struck_from(&trouble.message);
+        trouble.message = key.redact_in(&trouble.message);
     }
     trouble
 }
@@ -90,7 +90,7 @@ fn answer_of(error: &genai::Error) -> (&str, Option<&HeaderMap>) {
 }
 
 fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) -> ModelError {
-    let said = said(body);
+    let said = error_message(body);
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
     let message = if said.is_empty() { format!("status {status}") } else { format!("status {status}: {said}") };
     let after_ms = headers.and_then(|headers| retry_after_ms(headers, SystemTime::now()));
@@ -115,7 +115,7 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
 
 /// An error told in the middle of a stream, where there is no status left to tell it by.
 fn in_stream(body: &Value) -> ModelError {
-    let said = said(&body.to_string());
+    let said = error_message(&body.to_string());
     let text = body.to_string().to_lowercase();
     let passing = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable", "internal"];
     if passing.iter().any(|word| text.contains(word)) {
@@ -128,7 +128,7 @@ fn in_stream(body: &Value) -> ModelError {
 }
 
 /// The sentence in an error body, wherever the dialect puts it.
-fn said(body: &str) -> String {
+fn error_message(body: &str) -> String {
     let message = serde_json::from_str::<Value>(body).ok().and_then(|value| {
         let places = ["/error/message", "/message", "/error", "/detail", "/0/error/message"];
         places.iter().find_map(|place| value.pointer(place).and_then(Value::as_str).map(str::to_owned))

@@ -1,4 +1,4 @@
-//! Triton, TensorRT-LLM and whoever else speaks KServe v2 over gRPC.
+//! Triton, TensorRT-LLM and other servers of KServe v2 over gRPC.
 //!
 //! A model there is a set of named tensors and not a chat, so its metadata is asked first and only inputs it declares are sent:
 //! the text, and the token limit, the temperature and the wish to stream if it has such. Messages become one text by a template
@@ -32,20 +32,20 @@ use kserve::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferR
 
 pub struct Triton {
     name: Name,
-    line: Arc<Line>,
+    line: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
 
-/// The way to a server. Opened when it is first used, since a channel wants a runtime.
-pub struct Line {
+/// The way to a server. Opened when it is first used, since a channel needs a runtime.
+pub struct Connection {
     url: String,
     channel: OnceLock<Channel>,
 }
 
-impl Line {
+impl Connection {
     pub fn new(endpoint: &Endpoint) -> Self {
-        Line { url: endpoint.url.clone(), channel: OnceLock::new() }
+        Connection { url: endpoint.url.clone(), channel: OnceLock::new() }
     }
 
     fn channel(&self) -> Result<Channel, ModelError> {
@@ -64,7 +64,7 @@ impl Line {
 }
 
 impl Triton {
-    pub fn new(name: Name, line: Arc<Line>, row: Row, key: Option<Secret>) -> Self {
+    pub fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
         Triton { name, line, row, key }
     }
 
@@ -82,7 +82,7 @@ impl Triton {
     fn sorted(&self, status: &Status) -> ModelError {
         let mut trouble = sorted(status);
         if let Some(key) = &self.key {
-            trouble.message = key.struck_from(&trouble.message);
+            trouble.message = key.redact_in(&trouble.message);
         }
         trouble
     }
@@ -113,8 +113,8 @@ impl Model for Triton {
                 // A line that breaks is a status; only a clean end gives `None`.
                 while let Some(part) = stream.message().await.map_err(|status| self.sorted(&status))? {
                     if !part.error_message.is_empty() {
-                        let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.struck_from(&part.error_message));
-                        return Err(ModelError::another(FailureKind::Tool, gist(&words)));
+                        let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.redact_in(&part.error_message));
+                        return Err(ModelError::another(FailureKind::Tool, first_and_last_line(&words)));
                     }
                     let Some(response) = part.infer_response else { continue };
                     let is_final = is_final(&response);
@@ -188,7 +188,7 @@ fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &
     })
 }
 
-/// TensorRT-LLM's ensemble wants a limit in every request.
+/// TensorRT-LLM's ensemble needs a limit in every request.
 fn is_required(platform: &str) -> bool {
     platform == "ensemble"
 }
@@ -241,7 +241,7 @@ fn unpacked(mut packed: &[u8]) -> Option<Vec<u8>> {
 
 /// The messages as one text.
 fn prompt(call: &ModelCall, template: Template) -> Result<String, ModelError> {
-    let messages = evidence::spoken(&call.messages);
+    let messages = evidence::without_evidence_role(&call.messages);
     let mut turns: Vec<(&str, String)> = Vec::new();
     for message in &messages {
         match message.role.as_str() {
@@ -275,7 +275,7 @@ fn prompt(call: &ModelCall, template: Template) -> Result<String, ModelError> {
 }
 
 /// A model written in Python tells its whole traceback: the first line says who, and the last one that is not a place says why.
-fn gist(message: &str) -> String {
+fn first_and_last_line(message: &str) -> String {
     let is_place = |line: &&str| line.starts_with("At:") || line.starts_with('/') || line.starts_with("File ");
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_place(line));
     match (lines.next(), lines.next_back()) {
@@ -285,7 +285,7 @@ fn gist(message: &str) -> String {
 }
 
 fn sorted(status: &Status) -> ModelError {
-    let words = format!("{:?}: {}", status.code(), gist(status.message()));
+    let words = format!("{:?}: {}", status.code(), first_and_last_line(status.message()));
     match status.code() {
         Code::Unavailable | Code::Internal | Code::Unknown | Code::Aborted | Code::Cancelled | Code::DataLoss => {
             ModelError::again(FailureKind::Network, words)
@@ -318,9 +318,9 @@ mod tests {
         let message = format!(
             "Failed to process the request(s) for model 'm', message: Traceback:\n{trace}RuntimeError: it fell over\n\nAt:\n  /a/model.py(492): execute\n"
         );
-        assert_eq!(gist(&message), "Failed to process the request(s) for model 'm', message: Traceback: … RuntimeError: it fell over");
-        assert_eq!(gist("out of memory"), "out of memory");
-        assert_eq!(gist("two\nlines"), "two\nlines");
+        assert_eq!(first_and_last_line(&message), "Failed to process the request(s) for model 'm', message: Traceback: … RuntimeError: it fell over");
+        assert_eq!(first_and_last_line("out of memory"), "out of memory");
+        assert_eq!(first_and_last_line("two\nlines"), "two\nlines");
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::problem::{Problem, StatusCode};
 /// Clients may keep a card for so long.
 const CACHED: &str = "max-age=60";
 
-/// Without a token: whoever finds the server learns what it can do and how to speak to it.
+/// Needs no token: it says what the server can do and how to call it.
 pub(crate) fn open_routes(api: &Api) -> Router {
     Router::new()
         .route(card::PATH, get(of_all))

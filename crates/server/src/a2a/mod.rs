@@ -41,7 +41,7 @@ use wire::a2a::{VERSION, VERSION_HEADER};
 use crate::api::Api;
 use crate::guard::Identity;
 use crate::problem::{Problem, StatusCode};
-use crate::turn::Terms;
+use crate::turn::TurnHeaders;
 
 /// The flow that answers where nobody names one.
 const DEFAULT_FLOW: &str = "auto";
@@ -93,18 +93,18 @@ impl A2a {
 /// Who asks, on which terms, and which flow the address names.
 struct Caller {
     who: Identity,
-    terms: Terms,
+    terms: TurnHeaders,
     flow: Option<String>,
 }
 
 impl Caller {
     fn of(who: Identity, headers: &HeaderMap, query: Option<&str>, flow: Option<String>) -> Result<Caller, Problem> {
         check_version(headers, query)?;
-        Ok(Caller { who, terms: Terms::of(headers)?, flow })
+        Ok(Caller { who, terms: TurnHeaders::of(headers)?, flow })
     }
 }
 
-/// A client of another major version means something else. One that names none speaks this one, or its methods are not there.
+/// A client of another major version means something else. One that names none uses this one, or its methods do not exist.
 fn check_version(headers: &HeaderMap, query: Option<&str>) -> Result<(), Problem> {
     let of_header = headers.get(VERSION_HEADER).and_then(|version| version.to_str().ok());
     let of_query = || {

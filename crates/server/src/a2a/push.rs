@@ -23,7 +23,7 @@ use crate::api::runs::digest_of;
 use crate::guard::{Identity, now_ms};
 use crate::outbound;
 use crate::problem::Problem;
-use crate::records::{self, Kept, Pages};
+use crate::records::{self, Pages, StoredRecord};
 
 pub(crate) const OPEN: &str = "a2a.push";
 /// Of tasks that are over.
@@ -103,7 +103,7 @@ pub(super) async fn put(a2a: &A2a, user: &UserId, run: &str, mut config: PushCon
     let is_over = a2a.store().run(&RunId::from(run)).await?.is_none_or(|row| row.status.is_over());
     let record = Record { config: config.clone(), sent: String::new(), sent_ms: 0 };
     records::put(a2a.store(), user, if is_over { DONE } else { OPEN }, &key_of(run, &config.id), &record).await?;
-    look_again(a2a, &RunId::from(run));
+    schedule_notifications(a2a, &RunId::from(run));
     Ok(config)
 }
 
@@ -129,7 +129,7 @@ pub(super) async fn remove(a2a: &A2a, user: &UserId, run: &str, id: &str) -> Res
 }
 
 /// Has the notifications looked at when this run rests.
-pub(super) fn look_again(a2a: &A2a, run: &RunId) {
+pub(super) fn schedule_notifications(a2a: &A2a, run: &RunId) {
     let (a2a, run) = (a2a.clone(), run.clone());
     tokio::spawn(async move {
         // However it rests, it is in the store.
@@ -146,14 +146,14 @@ pub(super) fn spawn(a2a: &A2a) {
 async fn keep_sending(inner: Weak<Inner>) {
     loop {
         let Some(a2a) = inner.upgrade().map(A2a) else { return };
-        if let Err(problem) = look(&a2a).await {
+        if let Err(problem) = send_due(&a2a).await {
             tracing::debug!("push notifications could not be looked at: {}", problem.message);
         }
         let _ = tokio::time::timeout(LOOK_AGAIN, a2a.0.push.due.notified()).await;
     }
 }
 
-async fn look(a2a: &A2a) -> Result<(), Problem> {
+async fn send_due(a2a: &A2a) -> Result<(), Problem> {
     let mut pages = Pages::<Record>::of(OPEN);
     while let Some(page) = pages.next(a2a.store()).await? {
         for kept in page {
@@ -170,7 +170,7 @@ async fn look(a2a: &A2a) -> Result<(), Problem> {
 }
 
 /// Sends beside the others, unless this is being sent or too many are; then the next look finds it.
-fn send_later(a2a: &A2a, kept: Kept<Record>, run: RunId) {
+fn send_later(a2a: &A2a, kept: StoredRecord<Record>, run: RunId) {
     let push = &a2a.0.push;
     let Ok(place) = push.places.clone().try_acquire_owned() else { return };
     let name = (kept.user.clone(), kept.key.clone());
@@ -195,8 +195,8 @@ fn may_send(under_way: &mut HashSet<(UserId, String)>, name: &(UserId, String)) 
     under_way.iter().filter(|(user, _)| *user == name.0).count() < OF_USER_MAX && under_way.insert(name.clone())
 }
 
-async fn send(a2a: &A2a, kept: Kept<Record>, run: &RunId) -> Result<(), Problem> {
-    let Kept { user, key, value: Record { config, sent, .. }, .. } = kept;
+async fn send(a2a: &A2a, kept: StoredRecord<Record>, run: &RunId) -> Result<(), Problem> {
+    let StoredRecord { user, key, value: Record { config, sent, .. }, .. } = kept;
     let who = Identity { user, is_operator: false };
     let row = a2a.row(&who, run.as_str()).await?;
     let sent_ms = row.updated_ms;

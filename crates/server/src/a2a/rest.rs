@@ -40,7 +40,7 @@ pub(super) fn refused(problem: &Problem) -> Response {
 
 /// The parts of an address that a handler may have.
 #[derive(serde::Deserialize)]
-struct Place {
+struct PathParams {
     flow: Option<String>,
     #[serde(default)]
     task: String,
@@ -56,7 +56,7 @@ fn shown(value: impl Serialize) -> Answer {
     Ok(response)
 }
 
-fn caller(who: Identity, headers: &HeaderMap, query: Option<&str>, place: &Place) -> Result<Caller, Problem> {
+fn caller(who: Identity, headers: &HeaderMap, query: Option<&str>, place: &PathParams) -> Result<Caller, Problem> {
     Caller::of(who, headers, query, place.flow.clone())
 }
 
@@ -69,27 +69,21 @@ async fn read<T: DeserializeOwned>(request: Request) -> Result<T, Problem> {
     serde_json::from_slice(&body).map_err(|error| wrong(format!("the body: {error}")))
 }
 
-async fn send(
-    State(a2a): State<A2a>,
-    Extension(who): Extension<Identity>,
-    Path(place): Path<Place>,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Answer {
+/// What a handler needs to take a message.
+type Sending = (State<A2a>, Extension<Identity>, Path<PathParams>, RawQuery, Request);
+
+async fn receive((State(a2a), Extension(who), Path(place), RawQuery(query), request): Sending) -> Result<(A2a, Caller, SendMessage), Problem> {
     let caller = caller(who, request.headers(), query.as_deref(), &place)?;
-    let message: SendMessage = read(request).await?;
+    Ok((a2a, caller, read(request).await?))
+}
+
+async fn send(sending: Sending) -> Answer {
+    let (a2a, caller, message) = receive(sending).await?;
     shown(StreamResponse::Task(Box::new(Box::pin(a2a.send_and_wait(&caller, message)).await?)))
 }
 
-async fn stream(
-    State(a2a): State<A2a>,
-    Extension(who): Extension<Identity>,
-    Path(place): Path<Place>,
-    RawQuery(query): RawQuery,
-    request: Request,
-) -> Answer {
-    let caller = caller(who, request.headers(), query.as_deref(), &place)?;
-    let message: SendMessage = read(request).await?;
+async fn stream(sending: Sending) -> Answer {
+    let (a2a, caller, message) = receive(sending).await?;
     Box::pin(a2a.stream(&caller, message, Form::Http)).await
 }
 
@@ -97,7 +91,7 @@ async fn stream(
 async fn task(
     State(a2a): State<A2a>,
     Extension(who): Extension<Identity>,
-    Path(place): Path<Place>,
+    Path(place): Path<PathParams>,
     RawQuery(query): RawQuery,
     asked: Result<QueryParams<TaskFields>, Problem>,
     request: Request,
@@ -141,7 +135,7 @@ struct ListFields {
 async fn list(
     State(a2a): State<A2a>,
     Extension(who): Extension<Identity>,
-    Path(place): Path<Place>,
+    Path(place): Path<PathParams>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     QueryParams(asked): QueryParams<ListFields>,
@@ -152,30 +146,30 @@ async fn list(
     shown(a2a.list(&who, &wish).await?)
 }
 
-async fn configs(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<Place>) -> Answer {
+async fn configs(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<PathParams>) -> Answer {
     let row = a2a.row(&who, &place.task).await?;
     shown(json!({ "configs": push::all(&a2a, &who.user, row.run.as_str()).await? }))
 }
 
-async fn add_config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<Place>, request: Request) -> Answer {
+async fn add_config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<PathParams>, request: Request) -> Answer {
     let row = a2a.row(&who, &place.task).await?;
     let config: PushConfig = read(request).await?;
     push::check(&a2a, &config).await?;
     shown(push::put(&a2a, &who.user, row.run.as_str(), config).await?)
 }
 
-async fn config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<Place>) -> Answer {
+async fn config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<PathParams>) -> Answer {
     let row = a2a.row(&who, &place.task).await?;
     shown(push::get(&a2a, &who.user, row.run.as_str(), &place.config).await?)
 }
 
-async fn remove_config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<Place>) -> Answer {
+async fn remove_config(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<PathParams>) -> Answer {
     let row = a2a.row(&who, &place.task).await?;
     push::remove(&a2a, &who.user, row.run.as_str(), &place.config).await?;
     shown(json!({}))
 }
 
-async fn extended_card(State(a2a): State<A2a>, Path(place): Path<Place>, request: Request) -> Answer {
+async fn extended_card(State(a2a): State<A2a>, Path(place): Path<PathParams>, request: Request) -> Answer {
     let base = a2a.api().0.guard.base_of(&request)?;
     shown(card::extended(a2a.api(), place.flow.as_deref(), &base).await?)
 }

@@ -2,7 +2,7 @@
 
 use store::{RunRow, Status};
 use wire::a2a::error::{CONTENT_TYPE_NOT_SUPPORTED, UNSUPPORTED_OPERATION};
-use wire::a2a::{Message, Role, Said, SendMessage, Task, TaskState, TaskStatus};
+use wire::a2a::{Message, MessageContent, Role, SendMessage, Task, TaskState, TaskStatus};
 
 use super::history::{self, History};
 use super::task::{Shape, context_of, question};
@@ -15,15 +15,15 @@ use crate::turn::{self, StartedTurn, Turn, answer_value, hint};
 const ID_BYTES_MAX: usize = 200;
 
 /// A task that a message reached.
-pub(super) struct Reached {
+pub(super) struct StartedTask {
     pub(super) turn: StartedTurn,
     pub(super) context: String,
-    /// What the client is told first, if the message was new; a message that was sent before finds the task as it is.
+    /// What the client receives first, if the message was new; a message that was sent before finds the task as it is.
     pub(super) first: Option<Task>,
 }
 
 impl A2a {
-    pub(super) async fn send(&self, caller: &Caller, request: SendMessage, is_watched: bool) -> Result<Reached, Problem> {
+    pub(super) async fn send(&self, caller: &Caller, request: SendMessage, is_watched: bool) -> Result<StartedTask, Problem> {
         let message = request.message.clone().ok_or_else(|| wrong("message: it is missing"))?;
         let said = check(&message)?;
         let config = request.configuration.as_ref().and_then(|configuration| configuration.task_push_notification_config.clone());
@@ -47,19 +47,26 @@ impl A2a {
         let reached = self.send(caller, request, false).await?;
         let run = &reached.turn.run;
         if !configuration.return_immediately {
-            turn::rest(self.api(), run).await?;
+            turn::outcome(self.api(), run).await?;
         }
         let row = self.row(&caller.who, run.as_str()).await?;
         self.task(&caller.who, row, shape).await
     }
 
-    async fn begin(&self, caller: &Caller, request: &SendMessage, mut message: Message, said: Said, is_watched: bool) -> Result<Reached, Problem> {
+    async fn begin(
+        &self,
+        caller: &Caller,
+        request: &SendMessage,
+        mut message: Message,
+        said: MessageContent,
+        is_watched: bool,
+    ) -> Result<StartedTask, Problem> {
         let api = self.api();
         let (of_metadata, options) = request.options()?;
         let of_tenant = Some(request.tenant.clone()).filter(|tenant| !tenant.is_empty());
         let flow = caller.flow.clone().or(of_tenant).or(of_metadata).unwrap_or_else(|| DEFAULT_FLOW.to_owned());
         turn::must_know(api, &flow).map_err(|problem| wrong(problem.message))?;
-        let mut wish = turn::wish(&flow, said.text, options);
+        let mut wish = turn::new_run_with(&flow, said.text, options);
         wish.thread = Some(message.context_id.clone()).filter(|context| !context.is_empty());
         // What another agent wrote may not be the user's own words.
         let asked = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
@@ -69,7 +76,7 @@ impl A2a {
         if let Some(kept) = history::get(self, &caller.who.user, run).await? {
             let row = self.row(&caller.who, run).await?;
             let turn = if is_watched { turn::followed(api, row).await } else { turn };
-            return Ok(Reached { turn, context: kept.context, first: None });
+            return Ok(StartedTask { turn, context: kept.context, first: None });
         }
         let context = match message.context_id.is_empty() {
             true => crate::api::shown_name(&caller.who.user, &turn.thread),
@@ -80,10 +87,10 @@ impl A2a {
         let kept = History { context: context.clone(), messages: vec![message] };
         history::put(self, &caller.who.user, run, &kept).await?;
         let first = Some(fresh(run, &kept, TaskState::Submitted));
-        Ok(Reached { turn, context, first })
+        Ok(StartedTask { turn, context, first })
     }
 
-    async fn answer(&self, caller: &Caller, mut message: Message, said: Said, is_watched: bool) -> Result<Reached, Problem> {
+    async fn answer(&self, caller: &Caller, mut message: Message, said: MessageContent, is_watched: bool) -> Result<StartedTask, Problem> {
         let (api, who) = (self.api(), &caller.who);
         let row = self.row(who, &message.task_id).await?;
         let run = row.run.clone();
@@ -94,7 +101,7 @@ impl A2a {
         }
         if kept.has(&message.message_id) {
             let turn = if is_watched { turn::followed(api, row).await } else { turn::found(api, who, row, false).await? };
-            return Ok(Reached { turn, context, first: None });
+            return Ok(StartedTask { turn, context, first: None });
         }
         must_ask(&row, &context)?;
         let (row, asks) = match turn::open_question(api, who, run.as_str()).await {
@@ -112,13 +119,13 @@ impl A2a {
         kept.push(asked);
         kept.push(message);
         history::put(self, &who.user, run.as_str(), &kept).await?;
-        push::look_again(self, &run);
+        push::schedule_notifications(self, &run);
         let first = Some(fresh(run.as_str(), &kept, TaskState::Working));
-        Ok(Reached { turn, context, first })
+        Ok(StartedTask { turn, context, first })
     }
 }
 
-fn check(message: &Message) -> Result<Said, Problem> {
+fn check(message: &Message) -> Result<MessageContent, Problem> {
     let id = &message.message_id;
     if id.trim().is_empty() || id.len() > ID_BYTES_MAX || id.chars().any(char::is_control) {
         return Err(wrong(format!("message.messageId has 1 to {ID_BYTES_MAX} bytes; it names this message when it is sent again")));

@@ -6,7 +6,7 @@
 //!      ─► statusUpdate INPUT_REQUIRED, FAILED or CANCELED
 //! ```
 //!
-//! Whoever goes away stops nothing: a task is its client's until it is cancelled.
+//! A client that disconnects stops nothing: a task runs until it is cancelled.
 
 use axum::response::Response;
 use graph::RunId;
@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use wire::a2a::error::UNSUPPORTED_OPERATION;
 use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus};
 
-use super::send::Reached;
+use super::send::StartedTask;
 use super::task::{Shape, answer_artifact, question, sources_artifact, words};
 use super::{A2a, Caller, kind_of, refusal};
 use crate::guard::{Identity, now_ms};
 use crate::langgraph::calendar;
 use crate::problem::Problem;
-use crate::turn::{self, Answered, Happened, Rest, Sink, StartedTurn};
+use crate::turn::{self, Answered, Sink, StartedTurn, TurnEvent, TurnOutcome};
 
-/// How a binding puts what is told.
+/// The form of a binding's events.
 #[derive(Clone)]
 pub(super) enum Form {
     /// Each as the result of the request with this id.
@@ -54,7 +54,7 @@ impl A2a {
         let shape = Shape::of(history_length)?;
         // Before the task begins: one that nobody could be told of must not.
         let (sink, response) = turn::channel(self.api(), &caller.who)?;
-        let Reached { turn, context, first } = self.send(caller, request, true).await?;
+        let StartedTask { turn, context, first } = self.send(caller, request, true).await?;
         let first = match first {
             Some(first) => first,
             None => self.task(&caller.who, self.row(&caller.who, turn.run.as_str()).await?, shape).await?,
@@ -69,7 +69,7 @@ impl A2a {
             return Err(refusal(UNSUPPORTED_OPERATION, "the task is over; GetTask tells how"));
         }
         let (sink, response) = turn::channel(self.api(), who)?;
-        // What happens from here on is told, so the task is looked at afterwards.
+        // Events from here on are sent, so the task is read afterwards.
         let turn = turn::followed(self.api(), row).await;
         let first = self.task(who, self.row(who, id).await?, Shape::of(None)?).await?;
         let context = first.context_id.clone();
@@ -79,9 +79,9 @@ impl A2a {
 
     fn spawn(&self, who: &Identity, turn: StartedTurn, context: String, first: Task, sink: Sink, form: Form) {
         let (a2a, who) = (self.clone(), who.clone());
-        let teller = Teller { task: turn.run.clone(), context, sink, form };
+        let teller = TaskWriter { task: turn.run.clone(), context, sink, form };
         tokio::spawn(async move {
-            if let Err(problem) = teller.tell(&a2a, turn, first).await {
+            if let Err(problem) = teller.write(&a2a, turn, first).await {
                 tracing::debug!(task = %teller.task, user = %who.user, "a stream ended early: {}", problem.message);
                 // Nobody may be reading any more.
                 let _ = teller.sink.send(teller.form.error(&problem)).await;
@@ -90,7 +90,7 @@ impl A2a {
     }
 }
 
-struct Teller {
+struct TaskWriter {
     task: RunId,
     context: String,
     sink: Sink,
@@ -98,11 +98,11 @@ struct Teller {
 }
 
 /// Nobody reads any more.
-struct Gone;
+struct ClientGone;
 
-impl Teller {
+impl TaskWriter {
     /// Ends where nobody reads any more.
-    async fn tell(&self, a2a: &A2a, mut turn: StartedTurn, first: Task) -> Result<(), Problem> {
+    async fn write(&self, a2a: &A2a, mut turn: StartedTurn, first: Task) -> Result<(), Problem> {
         let state = first.status.state;
         let is_gone = self.send(&StreamResponse::Task(Box::new(first))).await.is_err();
         if is_gone || state.is_terminal() || state.is_interrupted() {
@@ -124,60 +124,60 @@ impl Teller {
                 events.told().clone_into(&mut told);
             }
         }
-        let rest = turn::rest(a2a.api(), &turn.run).await?;
-        // The last words: there is nothing to stop if they are not heard.
-        let _ = self.rest(rest, &told).await;
+        let rest = turn::outcome(a2a.api(), &turn.run).await?;
+        // The last message; there is nothing to stop if the client is gone.
+        let _ = self.write_outcome(rest, &told).await;
         Ok(())
     }
 
-    async fn send(&self, told: &StreamResponse) -> Result<(), Gone> {
-        if self.sink.send(self.form.frame(told)).await { Ok(()) } else { Err(Gone) }
+    async fn send(&self, told: &StreamResponse) -> Result<(), ClientGone> {
+        if self.sink.send(self.form.frame(told)).await { Ok(()) } else { Err(ClientGone) }
     }
 
-    async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), Gone> {
+    async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), ClientGone> {
         let status = TaskStatus { state, message, timestamp: calendar::shown(now_ms()) };
         self.send(&StreamResponse::StatusUpdate(StatusUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), status })).await
     }
 
-    async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), Gone> {
+    async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), ClientGone> {
         let update = ArtifactUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), artifact, append, last_chunk };
         self.send(&StreamResponse::ArtifactUpdate(update)).await
     }
 
-    async fn working(&self, number: u64, text: &str, data: Option<Value>) -> Result<(), Gone> {
+    async fn working(&self, number: u64, text: &str, data: Option<Value>) -> Result<(), ClientGone> {
         let mut message = words(self.task.as_str(), &format!("work-{number}"), text);
         message.parts.extend(data.map(Part::data));
         self.status(TaskState::Working, Some(message)).await
     }
 
-    async fn happened(&self, happened: Happened, told: &str, number: u64) -> Result<(), Gone> {
+    async fn happened(&self, happened: TurnEvent, told: &str, number: u64) -> Result<(), ClientGone> {
         match happened {
-            Happened::StepStarted { step } => self.working(number, &step, None).await,
-            Happened::StepFinished { .. } | Happened::ToolFinished { result: Ok(_), .. } => Ok(()),
-            Happened::Text(text) => self.artifact(answer_artifact(&text), !told.is_empty(), false).await,
-            Happened::ToolStarted { tool, arguments, .. } => {
+            TurnEvent::StepStarted { step } => self.working(number, &step, None).await,
+            TurnEvent::StepFinished { .. } | TurnEvent::ToolFinished { result: Ok(_), .. } => Ok(()),
+            TurnEvent::Text(text) => self.artifact(answer_artifact(&text), !told.is_empty(), false).await,
+            TurnEvent::ToolStarted { tool, arguments, .. } => {
                 self.working(number, &format!("calls {tool}"), Some(json!({ "tool": tool, "arguments": arguments }))).await
             }
-            Happened::ToolFinished { tool, result: Err(why), .. } => self.working(number, &format!("{tool} failed: {why}"), None).await,
-            Happened::Noted { name, value } => self.working(number, &name, Some(json!({ "note": { "name": name, "value": value } }))).await,
+            TurnEvent::ToolFinished { tool, result: Err(why), .. } => self.working(number, &format!("{tool} failed: {why}"), None).await,
+            TurnEvent::Noted { name, value } => self.working(number, &name, Some(json!({ "note": { "name": name, "value": value } }))).await,
         }
     }
 
-    async fn rest(&self, rest: Rest, told: &str) -> Result<(), Gone> {
+    async fn write_outcome(&self, rest: TurnOutcome, told: &str) -> Result<(), ClientGone> {
         let end = |text: &str| Some(words(self.task.as_str(), "end", text));
         match rest {
-            Rest::Answered(answered) => {
+            TurnOutcome::Answered(answered) => {
                 self.answered(&answered, told).await?;
                 self.status(TaskState::Completed, None).await
             }
-            Rest::Asks(asks) => self.status(TaskState::InputRequired, Some(question(&asks))).await,
-            Rest::Failed(why) => self.status(TaskState::Failed, end(&why)).await,
-            Rest::Cancelled(why) => self.status(TaskState::Canceled, end(&why)).await,
+            TurnOutcome::Question(asks) => self.status(TaskState::InputRequired, Some(question(&asks))).await,
+            TurnOutcome::Failed(why) => self.status(TaskState::Failed, end(&why)).await,
+            TurnOutcome::Cancelled(why) => self.status(TaskState::Canceled, end(&why)).await,
         }
     }
 
     /// The rest of the answer. One that is another than was told takes its place.
-    async fn answered(&self, answered: &Answered, told: &str) -> Result<(), Gone> {
+    async fn answered(&self, answered: &Answered, told: &str) -> Result<(), ClientGone> {
         let (text, append) = match answered.text.strip_prefix(told) {
             Some(rest) if !told.is_empty() => (rest, true),
             _ => (answered.text.as_str(), false),

@@ -12,7 +12,7 @@ use crate::api::shown_name;
 use crate::guard::Identity;
 use crate::langgraph::calendar;
 use crate::problem::{Problem, StatusCode};
-use crate::turn::{self, Answered, Asks, hint};
+use crate::turn::{self, Answered, OpenQuestion, hint};
 
 /// What a client wants of a task.
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +108,7 @@ impl A2a {
             Err(engine::EngineError::Over { .. }) => return Err(over()),
             Err(error) => return Err(error.into()),
         }
-        // One that another process drives is told, and ends there.
+        // A run that another process drives gets a signal and ends there.
         let _ = tokio::time::timeout(CANCELLED_WITHIN, engine.wait(&row.run)).await;
         let row = self.row(who, id).await?;
         self.task(who, row, Shape::of(None)?).await
@@ -213,13 +213,13 @@ fn object(value: Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// A message of ours. Its id says what it is about, so that it is the same whenever it is told.
+/// A message of ours. Its id says what it is about, so that it is the same each time it is sent.
 pub(super) fn words(run: &str, about: &str, text: &str) -> Message {
     Message { message_id: format!("{run}-{about}"), role: Role::Agent, parts: vec![Part::text(text, "text/plain")], ..Message::default() }
 }
 
 /// What a person is asked: for people as text, for programs with the schema of the answer.
-pub(super) fn question(asks: &Asks) -> Message {
+pub(super) fn question(asks: &OpenQuestion) -> Message {
     let waiting = &asks.waiting;
     let (step, index): (u64, u32) = waiting.task.into();
     let text = format!("{}\n\n{}", waiting.question.prompt.trim(), hint(waiting));

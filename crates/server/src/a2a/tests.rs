@@ -86,8 +86,8 @@ impl Backend for Flows {
         Map::new()
     }
 
-    fn chosen(&self) -> api::Chosen {
-        api::Chosen { name: String::new(), why: String::new() }
+    fn chosen(&self) -> api::SelectedModel {
+        api::SelectedModel { name: String::new(), why: String::new() }
     }
 
     async fn models(&self) -> Result<api::Models> {

@@ -142,7 +142,7 @@ async fn answer(api: &Api, user: &UserId, row: &RunRow) -> Result<(api::Answer, 
 }
 
 fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<NumberedEvent>)]) -> (api::Answer, Vec<Found>) {
-    let speaker = speaker(api, row, past);
+    let speaker = answering_run(api, row, past);
     let told = past.iter().find(|(run, _)| *run == speaker).map(|(_, told)| told.as_slice()).unwrap_or_default();
     let said = past.first().into_iter().flat_map(|(_, told)| told).rev().find_map(|told| match &told.event {
         Event::Said { role, content } if role == "assistant" => Some(content.clone()),
@@ -173,7 +173,7 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
     let answer = api::Answer {
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
-        sentences: as_said(&sentences, &markdown),
+        sentences: api_sentences(&sentences, &markdown),
         sources: sources
             .into_iter()
             .map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans, at: of.at })
@@ -191,7 +191,7 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
 }
 
 /// The run that gave the answer: a flow that delegates passes on the answer of the flow it started.
-fn speaker(api: &Api, row: &RunRow, past: &[(RunId, Vec<NumberedEvent>)]) -> RunId {
+fn answering_run(api: &Api, row: &RunRow, past: &[(RunId, Vec<NumberedEvent>)]) -> RunId {
     if !api.0.engine.flows().get(&row.flow).is_some_and(graph::Graph::delegates) {
         return row.run.clone();
     }
@@ -236,7 +236,7 @@ fn limit_of(event: &Event) -> Option<api::BudgetLimit> {
     }
 }
 
-fn as_said(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentence> {
+fn api_sentences(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentence> {
     let units = utf16_offsets(markdown, sentences.iter().flat_map(|sentence| [sentence.range.start, sentence.range.end]));
     let unit = |byte: usize| units.get(&byte).copied().unwrap_or(0);
     let said = sentences.iter().map(|sentence| api::Sentence {

@@ -1,6 +1,6 @@
 //! What a user does with a thread as a whole: names it, shares it, takes it out as a file.
 
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
@@ -50,7 +50,7 @@ pub(super) async fn share(
     JsonBody(wanted): JsonBody<api::NewShare>,
 ) -> Result<(StatusCode, Json<api::Share>), Problem> {
     let row = api.thread(&who, &thread).await?;
-    api.0.guard.record(Event::new(What::ThreadShared, who.user.as_str()).thread(row.thread.as_str())).await?;
+    api.0.guard.record(Event::new(EventKind::ThreadShared, who.user.as_str()).thread(row.thread.as_str())).await?;
     let share = shares::make(&**api.0.engine.store(), &row, wanted.runs.as_deref()).await?;
     Ok((StatusCode::CREATED, Json(share)))
 }
@@ -64,14 +64,14 @@ pub(super) async fn unshare(
     match shares::revoke(&**api.0.engine.store(), &who.user, &row.thread, Some(&id)).await? {
         0 => Err(Problem::not_found("link")),
         _ => {
-            api.0.guard.record(Event::new(What::ThreadUnshared, who.user.as_str()).thread(row.thread.as_str())).await?;
+            api.0.guard.record(Event::new(EventKind::ThreadUnshared, who.user.as_str()).thread(row.thread.as_str())).await?;
             Ok(StatusCode::NO_CONTENT)
         }
     }
 }
 
 #[derive(Deserialize)]
-pub(super) struct Wanted {
+pub(super) struct ExportQuery {
     /// With commas between them.
     runs: Option<String>,
 }
@@ -80,7 +80,7 @@ pub(super) async fn file(
     State(api): State<Api>,
     Extension(who): Extension<Identity>,
     Path((thread, ending)): Path<(String, String)>,
-    QueryParams(wanted): QueryParams<Wanted>,
+    QueryParams(wanted): QueryParams<ExportQuery>,
 ) -> Result<Response, Problem> {
     let known = || Format::ALL.map(|(ending, _)| ending).join(", ");
     let format = Format::ALL.iter().find(|(known, _)| *known == ending).map(|(_, format)| *format);

@@ -15,7 +15,7 @@ use crate::guard::Identity;
 use crate::problem::Problem;
 
 #[derive(Deserialize)]
-pub(super) struct From {
+pub(super) struct AfterQuery {
     after: Option<String>,
 }
 
@@ -24,7 +24,7 @@ pub(super) async fn follow(
     Extension(who): Extension<Identity>,
     Path(run): Path<String>,
     headers: HeaderMap,
-    QueryParams(from): QueryParams<From>,
+    QueryParams(from): QueryParams<AfterQuery>,
 ) -> Result<Response, Problem> {
     let row = api.run(&who, &run).await?;
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
@@ -50,7 +50,7 @@ pub(super) async fn feed(State(api): State<Api>, Extension(who): Extension<Ident
 }
 
 fn as_events(body: Body) -> Response {
-    // Proxies that gather before they send are told not to.
+    // Asks proxies not to buffer.
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-store"),

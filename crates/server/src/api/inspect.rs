@@ -79,7 +79,7 @@ pub(super) async fn journal(
     let from = page.from.unwrap_or(0);
     let lines = api.0.engine.store().journal(&row.run, from, LINES_MAX).await?;
     let next = (lines.len() == LINES_MAX).then_some(from + LINES_MAX as u64);
-    let line = |line: store::Line| {
+    let line = |line: store::JournalLine| {
         let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
         api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }
     };

@@ -1,6 +1,6 @@
 //! Keys of models and tools. They can be set and removed, by operators only, and are never given back.
 
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -32,7 +32,7 @@ pub(super) async fn put(
     }
     let name = checked(&name)?;
     // Written before it is done: what cannot be recorded is not done.
-    api.0.guard.record(Event::new(What::KeyStored, who.user.as_str()).detail(name)).await?;
+    api.0.guard.record(Event::new(EventKind::KeyStored, who.user.as_str()).detail(name)).await?;
     api.0.backend.set_key(name, Some(value)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -40,7 +40,7 @@ pub(super) async fn put(
 pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Identity>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
     must_operate(&who)?;
     let name = checked(&name)?;
-    api.0.guard.record(Event::new(What::KeyRemoved, who.user.as_str()).detail(name)).await?;
+    api.0.guard.record(Event::new(EventKind::KeyRemoved, who.user.as_str()).detail(name)).await?;
     api.0.backend.set_key(name, None).await?;
     Ok(StatusCode::NO_CONTENT)
 }

@@ -1,4 +1,4 @@
-//! The description of the API: a table of what there is, with the schemas of the types it speaks.
+//! The description of the API: a table of what there is, with the schemas of its types.
 //!
 //! It is served, and committed as `crates/server/openapi.json`; a test says when that is stale and writes it anew.
 
@@ -19,7 +19,7 @@ pub(super) async fn get() -> impl IntoResponse {
 
 /// The whole, as OpenAPI 3.1.
 pub fn document() -> Value {
-    let mut book = Book::new();
+    let mut book = SchemaBook::new();
     let b = &mut book;
     let all = [
         Op::get("/api/status", "Who asks, which flows there are, who thinks").json::<api::Status>(b, 200),
@@ -75,8 +75,8 @@ pub fn document() -> Value {
             .header("Idempotency-Key", "Names the run, so that asking twice starts it once")
             .query("wait", "Answers with the whole run when it rests", &json!({ "type": "string", "enum": ["0", "1"] }))
             .body::<api::NewRun>(b)
-            .json::<api::Posted>(b, 201)
-            .json::<api::Posted>(b, 200)
+            .json::<api::RunPosted>(b, 201)
+            .json::<api::RunPosted>(b, 200)
             .refuses(&[404, 409, 422, 507]),
         Op::get("/api/runs", "The user's runs, newest first")
             .query("thread", "Only of this thread", &json!({ "type": "string" }))
@@ -95,17 +95,17 @@ pub fn document() -> Value {
         Op::new("post", "/api/runs/{run}/cancel", "Ends a run and all below it")
             .named("run")
             .body::<api::Cancel>(b)
-            .json::<api::Delivered>(b, 202)
+            .json::<api::DeliveryResult>(b, 202)
             .refuses(&[404, 409, 422]),
         Op::new("post", "/api/runs/{run}/resume", "Takes up a run that nobody drives")
             .named("run")
-            .body::<api::Nothing>(b)
-            .json::<api::Delivered>(b, 202)
+            .body::<api::EmptyObject>(b)
+            .json::<api::DeliveryResult>(b, 202)
             .refuses(&[404, 409, 422]),
         Op::new("post", "/api/runs/{run}/answer", "Gives a person's answer to what the run asks")
             .named("run")
             .body::<api::GiveAnswer>(b)
-            .json::<api::Delivered>(b, 202)
+            .json::<api::DeliveryResult>(b, 202)
             .refuses(&[404, 409, 422]),
         Op::new("post", "/api/runs/{run}/fork", "Starts a run with the past of this one up to a step, and edits")
             .named("run")
@@ -186,8 +186,8 @@ pub fn document() -> Value {
         Op::new("post", "/api/session", "Shows a token once; a cookie from then on").body::<api::NewSession>(b).empty(204).refuses(&[422]),
         Op::new("delete", "/api/session", "Forgets the cookie").empty(204),
         Op::get("/api/openapi.json", "This document").json::<Map<String, Value>>(b, 200),
-        Op::get("/healthz", "Whether the server answers").json::<api::Well>(b, 200),
-        Op::get("/readyz", "Whether its database does").json::<api::Well>(b, 200),
+        Op::get("/healthz", "Whether the server answers").json::<api::HealthStatus>(b, 200),
+        Op::get("/readyz", "Whether its database does").json::<api::HealthStatus>(b, 200),
         Op::get("/metrics", "Numbers for Prometheus").text(200, "text/plain"),
     ];
     let error = b.schema::<api::Error>();
@@ -221,17 +221,17 @@ fn download(ending: &str, media_type: &'static str) -> Op {
     Op::new("get", &path, "The answer as a file").named("run").text(200, media_type).refuses(&[404, 409, 422])
 }
 
-struct Book {
+struct SchemaBook {
     generator: SchemaGenerator,
 }
 
-impl Book {
+impl SchemaBook {
     fn new() -> Self {
         let settings = SchemaSettings::draft2020_12().with(|settings| {
             settings.definitions_path = "/components/schemas".into();
             settings.meta_schema = None;
         });
-        Book { generator: settings.for_deserialize().into_generator() }
+        SchemaBook { generator: settings.for_deserialize().into_generator() }
     }
 
     fn schema<T: JsonSchema>(&mut self) -> Schema {
@@ -286,7 +286,7 @@ impl Op {
         self
     }
 
-    fn body<T: JsonSchema>(mut self, book: &mut Book) -> Op {
+    fn body<T: JsonSchema>(mut self, book: &mut SchemaBook) -> Op {
         self.body = Some(json!({ "required": true, "content": { "application/json": { "schema": book.schema::<T>() } } }));
         self
     }
@@ -297,7 +297,7 @@ impl Op {
         self
     }
 
-    fn json<T: JsonSchema>(self, book: &mut Book, status: u16) -> Op {
+    fn json<T: JsonSchema>(self, book: &mut SchemaBook, status: u16) -> Op {
         let schema = book.schema::<T>();
         self.response(status, &json!({ "application/json": { "schema": schema } }))
     }

@@ -1,4 +1,4 @@
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
@@ -36,7 +36,7 @@ pub(super) async fn revoke(State(api): State<Api>, Extension(who): Extension<Ide
     if !api.0.engine.store().revoke_permission(&who.user, id).await? {
         return Err(missing());
     }
-    api.0.guard.record(Event::new(What::PermissionRevoked, who.user.as_str()).detail(format!("permission {id}"))).await?;
+    api.0.guard.record(Event::new(EventKind::PermissionRevoked, who.user.as_str()).detail(format!("permission {id}"))).await?;
     tracing::info!(user = %who.user, id, "a permission was revoked");
     Ok(StatusCode::NO_CONTENT)
 }

@@ -22,11 +22,11 @@ const HEADER_BYTES_MAX: usize = 200;
 const REASON_CHARS_MAX: usize = 500;
 
 #[derive(Deserialize)]
-pub(super) struct Wait {
+pub(super) struct WaitQuery {
     wait: Option<String>,
 }
 
-impl Wait {
+impl WaitQuery {
     fn is_wanted(&self) -> bool {
         self.wait.as_deref().is_some_and(|wait| !matches!(wait, "" | "0" | "false"))
     }
@@ -36,9 +36,9 @@ pub(super) async fn start(
     State(api): State<Api>,
     Extension(who): Extension<Identity>,
     headers: HeaderMap,
-    QueryParams(wait): QueryParams<Wait>,
+    QueryParams(wait): QueryParams<WaitQuery>,
     JsonBody(wish): JsonBody<api::NewRun>,
-) -> Result<(StatusCode, Json<api::Posted>), Problem> {
+) -> Result<(StatusCode, Json<api::RunPosted>), Problem> {
     let engine = &api.0.engine;
     let named = named(&who.user, &headers)?;
     // A retry starts nothing, whatever the state of the run.
@@ -74,7 +74,7 @@ pub(super) async fn start(
         Outcome::Cancelled { .. } => Status::Cancelled,
     };
     let row = RunRow { run, thread, flow, parent: None, title, status, outcome: None, created_ms, updated_ms: now_ms() };
-    Ok((StatusCode::CREATED, Json(api::Posted::Waited(Box::new(as_said(row, Some(&closing), Vec::new())?)))))
+    Ok((StatusCode::CREATED, Json(api::RunPosted::Waited(Box::new(api_run(row, Some(&closing), Vec::new())?)))))
 }
 
 /// A run that follows a turn other than the last one: it is given only what was said up to there, and the thread remembers where it belongs. In a
@@ -95,13 +95,13 @@ async fn on_branch(api: &Api, thread: &ThreadId, after: Option<&str>, order: Ord
     Ok(Order { run: Some(run), history, ..order })
 }
 
-fn started(run: &RunId, thread: &ThreadId) -> Json<api::Posted> {
-    Json(api::Posted::Started(api::Started { run: run.to_string(), thread: thread.to_string() }))
+fn started(run: &RunId, thread: &ThreadId) -> Json<api::RunPosted> {
+    Json(api::RunPosted::Started(api::Started { run: run.to_string(), thread: thread.to_string() }))
 }
 
-async fn waited(api: &Api, run: &RunId) -> Result<Json<api::Posted>, Problem> {
+async fn waited(api: &Api, run: &RunId) -> Result<Json<api::RunPosted>, Problem> {
     let row = api.0.engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
-    Ok(Json(api::Posted::Waited(Box::new(described(api, row).await?))))
+    Ok(Json(api::RunPosted::Waited(Box::new(described(api, row).await?))))
 }
 
 /// Starts a run within the limit of its user.
@@ -221,7 +221,7 @@ pub(super) async fn cancel(
     Extension(who): Extension<Identity>,
     Path(run): Path<String>,
     JsonBody(cancel): JsonBody<api::Cancel>,
-) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+) -> Result<(StatusCode, Json<api::DeliveryResult>), Problem> {
     let row = api.run(&who, &run).await?;
     let reason: String = cancel.reason.as_deref().unwrap_or("stopped by the user").chars().take(REASON_CHARS_MAX).collect();
     delivered(api.0.engine.cancel(&row.run, &reason).await?)
@@ -231,8 +231,8 @@ pub(super) async fn resume(
     State(api): State<Api>,
     Extension(who): Extension<Identity>,
     Path(run): Path<String>,
-    JsonBody(api::Nothing {}): JsonBody<api::Nothing>,
-) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+    JsonBody(api::EmptyObject {}): JsonBody<api::EmptyObject>,
+) -> Result<(StatusCode, Json<api::DeliveryResult>), Problem> {
     let row = api.run(&who, &run).await?;
     let place = api.0.quota.run(&who.user)?;
     match api.0.engine.resume(&row.run).await {
@@ -251,7 +251,7 @@ pub(super) async fn answer(
     Extension(who): Extension<Identity>,
     Path(run): Path<String>,
     JsonBody(given): JsonBody<api::GiveAnswer>,
-) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+) -> Result<(StatusCode, Json<api::DeliveryResult>), Problem> {
     let row = api.run(&who, &run).await?;
     if row.status.is_over() {
         return Err(Problem::conflict("the run is over; nobody asks anything any more"));
@@ -303,12 +303,12 @@ pub(super) async fn fork(
     Ok((StatusCode::CREATED, Json(api::Started { run: new.to_string(), thread: thread.to_string() })))
 }
 
-fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::Delivered>), Problem> {
+fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::DeliveryResult>), Problem> {
     let delivery = match delivery {
         Delivery::Taken => api::Delivery::Taken,
         Delivery::Posted => api::Delivery::Posted,
     };
-    Ok((StatusCode::ACCEPTED, Json(api::Delivered { delivery })))
+    Ok((StatusCode::ACCEPTED, Json(api::DeliveryResult { delivery })))
 }
 
 /// Of longer outcomes only the short fields are in lists of runs; the run itself has all of it.
@@ -346,10 +346,10 @@ pub(super) async fn described(api: &Api, row: RunRow) -> Result<api::Run, Proble
         Status::Asking | Status::Waiting => waiting(api, &row).await?,
         Status::Running | Status::Done | Status::Failed | Status::Cancelled => Vec::new(),
     };
-    as_said(row, closing.as_ref(), waiting)
+    api_run(row, closing.as_ref(), waiting)
 }
 
-fn as_said(row: RunRow, closing: Option<&RunResult>, waiting: Vec<api::Waiting>) -> Result<api::Run, Problem> {
+fn api_run(row: RunRow, closing: Option<&RunResult>, waiting: Vec<api::Waiting>) -> Result<api::Run, Problem> {
     let outcome = closing.map(|closing| serde_json::to_value(&closing.outcome)).transpose();
     let spent = closing.map_or_else(|| Ok(json!({})), |closing| serde_json::to_value(closing.spent));
     Ok(api::Run {

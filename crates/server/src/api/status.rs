@@ -24,7 +24,7 @@ pub(super) async fn get(
         needs_token: inner.guard.has_tokens().await?,
         flows: inner.backend.flows(),
         model: inner.backend.chosen(),
-        documents: api::Shelf { folders: documents.folders, passages: documents.index.passages },
+        documents: api::IndexInfo { folders: documents.folders, passages: documents.index.passages },
         first_run,
         role: role.as_str().to_owned(),
         allowance: allowance(&api, &who).await?,

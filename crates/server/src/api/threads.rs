@@ -1,4 +1,4 @@
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
@@ -161,7 +161,7 @@ pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Ide
     }
     conversation::forget(&**api.0.engine.store(), &who.user, &row.thread).await?;
     api.0.backend.thread_deleted(&row.thread).await?;
-    api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(row.thread.as_str())).await?;
+    api.0.guard.record(Event::new(EventKind::ThreadDeleted, who.user.as_str()).thread(row.thread.as_str())).await?;
     api.0.feed.gone(&who.user, &row.thread);
     Ok(StatusCode::NO_CONTENT)
 }

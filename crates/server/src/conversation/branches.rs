@@ -27,12 +27,12 @@ const HISTORY_BYTES_MAX: usize = 64 << 10;
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The run that each of these follows, `""` at the beginning.
-pub(crate) type After = BTreeMap<String, String>;
+pub(crate) type Predecessors = BTreeMap<String, String>;
 
 /// Only one branch at a time is added to a record.
 static ADDING: Mutex<()> = Mutex::const_new(());
 
-pub(crate) async fn of(store: &dyn Store, thread: &ThreadRow) -> Result<After, StoreError> {
+pub(crate) async fn of(store: &dyn Store, thread: &ThreadRow) -> Result<Predecessors, StoreError> {
     kept(store, KIND, thread).await
 }
 
@@ -54,7 +54,7 @@ pub(crate) async fn runs(store: &dyn Store, thread: &ThreadRow) -> Result<Vec<Ru
 }
 
 /// The turns up to a run, oldest first. Empty for `""`.
-pub(crate) fn lineage(runs: &[RunId], after: &After, last: &str) -> Vec<RunId> {
+pub(crate) fn lineage(runs: &[RunId], after: &Predecessors, last: &str) -> Vec<RunId> {
     let places: HashMap<&str, usize> = runs.iter().enumerate().map(|(place, run)| (run.as_str(), place)).collect();
     let mut all = Vec::new();
     let mut at = places.get(last).copied();
@@ -113,13 +113,13 @@ mod tests {
     #[test]
     fn a_branch_has_the_turns_before_it_and_none_beside_it() {
         let runs: Vec<RunId> = ["a", "b", "c", "b2", "d", "a2"].map(RunId::from).into();
-        let after = After::from([("b2", "a"), ("a2", "")].map(|(run, after)| (run.to_owned(), after.to_owned())));
+        let after = Predecessors::from([("b2", "a"), ("a2", "")].map(|(run, after)| (run.to_owned(), after.to_owned())));
         for (last, expected) in [("c", "a b c"), ("d", "a b2 d"), ("a2", "a2"), ("", ""), ("x", "")] {
             let turns: Vec<String> = lineage(&runs, &after, last).iter().map(ToString::to_string).collect();
             assert_eq!(turns.join(" "), expected, "{last}");
         }
         // A record that names a later run, or itself, does not make a circle.
-        let after = After::from([("b", "c"), ("c", "c")].map(|(run, after)| (run.to_owned(), after.to_owned())));
+        let after = Predecessors::from([("b", "c"), ("c", "c")].map(|(run, after)| (run.to_owned(), after.to_owned())));
         assert_eq!(lineage(&runs, &after, "c").len(), 1);
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use store::{CardRow, RECORDS_MAX, RecordFilter, Store, StoreError, ThreadRow};
 use wire::api::ChangeThread;
 
-use super::{Kept, keep, kept};
+use super::{StoredDetail, keep, kept};
 use crate::problem::Problem;
 
 pub(crate) const KIND: &str = "thread.details";
@@ -52,7 +52,7 @@ impl AllDetails {
         let mut all = HashMap::new();
         for row in store.records(filter).await? {
             let thread = ThreadId::from(row.key.as_str());
-            let Kept { made_ms, value } = Kept::<Details>::read(row)?;
+            let StoredDetail { made_ms, value } = StoredDetail::<Details>::read(row)?;
             all.insert(thread, (made_ms, value));
         }
         Ok(AllDetails(all))

@@ -30,14 +30,14 @@ use crate::guard::now_ms;
 use crate::problem::Problem;
 
 #[derive(Serialize, Deserialize)]
-struct Kept<T> {
+struct StoredDetail<T> {
     /// When its thread was made.
     made_ms: i64,
     value: T,
 }
 
-impl<T: DeserializeOwned> Kept<T> {
-    fn read(row: RecordRow) -> Result<Kept<T>, StoreError> {
+impl<T: DeserializeOwned> StoredDetail<T> {
+    fn read(row: RecordRow) -> Result<StoredDetail<T>, StoreError> {
         let RecordRow { kind, key, value, .. } = row;
         serde_json::from_value(value).map_err(|error| StoreError::Database(format!("the record {kind} {key} cannot be read: {error}")))
     }
@@ -49,12 +49,12 @@ fn owner(thread: &ThreadRow) -> UserId {
 
 async fn kept<T: DeserializeOwned + Default>(store: &dyn Store, kind: &str, thread: &ThreadRow) -> Result<T, StoreError> {
     let Some(row) = store.record(&owner(thread), kind, thread.thread.as_str()).await? else { return Ok(T::default()) };
-    let kept: Kept<T> = Kept::read(row)?;
+    let kept: StoredDetail<T> = StoredDetail::read(row)?;
     Ok(if kept.made_ms == thread.created_ms { kept.value } else { T::default() })
 }
 
 async fn keep<T: Serialize + Sync>(store: &dyn Store, kind: &str, thread: &ThreadRow, value: &T) -> Result<(), Problem> {
-    let value = serde_json::to_value(Kept { made_ms: thread.created_ms, value }).map_err(|error| Problem::internal(&error))?;
+    let value = serde_json::to_value(StoredDetail { made_ms: thread.created_ms, value }).map_err(|error| Problem::internal(&error))?;
     let record = NewRecord { user: owner(thread), kind: kind.to_owned(), key: thread.thread.to_string(), value, at_ms: now_ms() };
     Ok(store.put_record(record).await?)
 }

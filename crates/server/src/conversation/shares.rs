@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use store::{NewRecord, RECORDS_MAX, RecordFilter, Store, StoreError, ThreadRow};
 use wire::api::Share;
 
-use super::{Kept, branches, owner};
+use super::{StoredDetail, branches, owner};
 use crate::guard::{digest, now_ms, secret};
 use crate::problem::Problem;
 
@@ -46,7 +46,7 @@ pub async fn make(store: &dyn Store, thread: &ThreadRow, runs: Option<&[String]>
     }
     let token = secret()?.trim_start_matches(PREFIX).to_owned();
     let (key, turns, at_ms) = (key_of(&token), runs.len(), now_ms());
-    let shared = Kept { made_ms: thread.created_ms, value: Shared { thread: thread.thread.to_string(), runs } };
+    let shared = StoredDetail { made_ms: thread.created_ms, value: Shared { thread: thread.thread.to_string(), runs } };
     let value = serde_json::to_value(shared).map_err(|error| Problem::internal(&error))?;
     store.put_record(NewRecord { user: owner(thread), kind: KIND.to_owned(), key: key.clone(), value, at_ms }).await?;
     Ok(Share { id: key[..ID_CHARS].to_owned(), turns, created_ms: at_ms, path: Some(format!("{PATH}{token}")) })
@@ -58,7 +58,7 @@ pub async fn list(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result
     let mut all = Vec::new();
     for row in store.records(filter).await? {
         let (id, created_ms) = (row.key[..ID_CHARS.min(row.key.len())].to_owned(), row.created_ms);
-        let Kept { value, .. } = Kept::<Shared>::read(row)?;
+        let StoredDetail { value, .. } = StoredDetail::<Shared>::read(row)?;
         if value.thread == thread.as_str() {
             all.push(Share { id, turns: value.runs.len(), created_ms, path: None });
         }
@@ -86,7 +86,7 @@ pub(crate) async fn open(store: &dyn Store, token: &str) -> Result<Option<(Threa
     let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: key.clone(), limit: 1, after: None };
     let Some(row) = store.records(filter).await?.pop().filter(|row| row.key == key) else { return Ok(None) };
     let user = row.user.clone();
-    let Kept { made_ms, value } = Kept::<Shared>::read(row)?;
+    let StoredDetail { made_ms, value } = StoredDetail::<Shared>::read(row)?;
     let thread = store.thread(&ThreadId::from(value.thread.as_str())).await?;
     let is_same = |thread: &ThreadRow| thread.created_ms == made_ms && thread.user.as_ref() == Some(&user);
     Ok(thread.filter(is_same).map(|thread| (thread, value.runs)))

@@ -37,7 +37,7 @@ impl Cursor {
         self.0.get(path).is_some_and(|next| seq < *next)
     }
 
-    pub(crate) fn hear(&mut self, path: &Arc<str>, seq: u64) {
+    pub(crate) fn record(&mut self, path: &Arc<str>, seq: u64) {
         let next = self.0.entry(path.clone()).or_default();
         *next = (*next).max(seq + 1);
     }
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn a_cursor_comes_back_as_it_went() {
         let mut cursor = Cursor::default();
-        cursor.hear(&path(&[]), 11);
-        cursor.hear(&path(&[TaskId { step: 3, index: 0 }, TaskId { step: 1, index: 2 }]), 6);
+        cursor.record(&path(&[]), 11);
+        cursor.record(&path(&[TaskId { step: 3, index: 0 }, TaskId { step: 1, index: 2 }]), 6);
         assert_eq!(cursor.to_string(), "-12_3.0~1.2-7");
         assert_eq!(Cursor::parse("-12_3.0~1.2-7"), Some(cursor.clone()));
         assert!(cursor.has("", 11) && !cursor.has("", 12) && !cursor.has("4.0", 0));

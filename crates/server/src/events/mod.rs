@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use engine::{Engine, FeedItem, Known, RunState, TreeItem, TreeWatcher, WatchScope};
+use engine::{Engine, FeedItem, RunState, SeenCounts, TreeItem, TreeWatcher, WatchScope};
 use graph::{Event, RunId, TaskId, ThreadId};
 use serde::Serialize;
 use serde_json::json;
@@ -47,7 +47,7 @@ pub(crate) struct Hubs {
 struct Hub {
     run: RunId,
     state: Mutex<Log>,
-    live: broadcast::Sender<Live>,
+    live: broadcast::Sender<LiveItem>,
 }
 
 #[derive(Default)]
@@ -83,11 +83,11 @@ struct Entry {
 }
 
 #[derive(Clone)]
-enum Live {
+enum LiveItem {
     /// There is more in the log.
     More,
     Delta {
-        /// Its number; whoever came later has it in what was there when they came.
+        /// Its number; a watcher that came later has it in its first snapshot.
         number: u64,
         frame: Bytes,
     },
@@ -108,7 +108,7 @@ impl Hubs {
                 let (to, live) = broadcast::channel(LIVE_MAX);
                 let hub = Arc::new(Hub { run: run.clone(), state: Mutex::default(), live: to });
                 all.insert(run.clone(), Arc::downgrade(&hub));
-                let family = TreeWatcher::watch(&self.engine, thread, run, Known::new(), WatchScope::All);
+                let family = TreeWatcher::watch(&self.engine, thread, run, SeenCounts::new(), WatchScope::All);
                 tokio::spawn(self.clone().pump(hub.clone(), family));
                 (hub, live)
             }
@@ -135,7 +135,7 @@ impl Hubs {
         let mut is_resting = false;
         loop {
             let rest = async {
-                // One that rests is not asked again; something is heard of it first.
+                // A parked run is not polled; an event comes first.
                 if is_resting { std::future::pending().await } else { self.engine.wait(&hub.run).await }
             };
             tokio::select! {
@@ -153,7 +153,7 @@ impl Hubs {
                             is_resting = false;
                             hub.wake();
                         }
-                        hub.hear(&heard);
+                        hub.record(&heard);
                     }
                     Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
                     None => return self.end(&hub).await,
@@ -216,7 +216,7 @@ async fn drain(hub: &Hub, family: &mut TreeWatcher, patience: Duration, to_the_e
                 false => tokio::time::timeout(patience, family.next()).await.ok().flatten(),
             };
             match heard {
-                Some(Ok(heard)) => hub.hear(&heard),
+                Some(Ok(heard)) => hub.record(&heard),
                 Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
                 None => return,
             }
@@ -242,7 +242,7 @@ fn delta(run: &RunId, task: TaskId, attempt: u32, at: usize, text: &str) -> Byte
 }
 
 #[derive(Serialize)]
-struct ToldData<'a> {
+struct EventData<'a> {
     run: &'a RunId,
     at_ms: i64,
     #[serde(flatten)]
@@ -250,7 +250,7 @@ struct ToldData<'a> {
 }
 
 impl Hub {
-    fn hear(&self, heard: &TreeItem) {
+    fn record(&self, heard: &TreeItem) {
         let live = match &heard.seen {
             FeedItem::Event(numbered, at_ms) => {
                 // `started` says its own run; the one of the frame would be there twice.
@@ -265,20 +265,20 @@ impl Hub {
                         }
                         data.to_string()
                     }
-                    _ => serde_json::to_string(&ToldData { run: &heard.run, at_ms: *at_ms, numbered }).unwrap_or_default(),
+                    _ => serde_json::to_string(&EventData { run: &heard.run, at_ms: *at_ms, numbered }).unwrap_or_default(),
                 };
                 let path = cursor::path(&heard.path);
                 let mut log = self.lock();
                 if log.at.has(&path, numbered.seq) {
                     return;
                 }
-                log.at.hear(&path, numbered.seq);
+                log.at.record(&path, numbered.seq);
                 if let Event::Replied { task, .. } = &numbered.event {
                     log.open.retain(|open| open.run != heard.run || open.task != *task);
                 }
                 let id = log.at.to_string();
                 log.entries.push(Entry { path, seq: numbered.seq, id, frame: format!("event: told\ndata: {data}\n\n").into() });
-                Live::More
+                LiveItem::More
             }
             FeedItem::Delta { task, attempt, text } => {
                 let mut log = self.lock();
@@ -293,7 +293,7 @@ impl Hub {
                     }
                 };
                 log.deltas += 1;
-                Live::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
+                LiveItem::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
             }
         };
         // Fails if nobody is subscribed at the moment.
@@ -307,7 +307,7 @@ impl Hub {
         log.rests += 1;
         log.is_over = is_over;
         drop(log);
-        let _ = self.live.send(Live::More);
+        let _ = self.live.send(LiveItem::More);
     }
 
     fn wake(&self) {
@@ -322,7 +322,7 @@ impl Hub {
 /// A follower: a position in a run's log.
 pub(crate) struct Follower {
     hub: Arc<Hub>,
-    live: broadcast::Receiver<Live>,
+    live: broadcast::Receiver<LiveItem>,
     next: usize,
     /// What was read before, as long as it is ahead of the log position.
     ahead: Option<Cursor>,
@@ -349,8 +349,8 @@ impl Follower {
                 return Some(chunk);
             }
             match tokio::time::timeout(KEEP_ALIVE, self.live.recv()).await {
-                Ok(Ok(Live::More)) | Ok(Err(RecvError::Lagged(_))) => {}
-                Ok(Ok(Live::Delta { number, frame })) => {
+                Ok(Ok(LiveItem::More)) | Ok(Err(RecvError::Lagged(_))) => {}
+                Ok(Ok(LiveItem::Delta { number, frame })) => {
                     if self.deltas_from.is_some_and(|from| number > from) {
                         return Some(frame);
                     }
@@ -374,7 +374,7 @@ impl Follower {
                 None => entry.id.clone(),
                 Some(ahead) if ahead.has(&entry.path, entry.seq) => continue,
                 Some(ahead) => {
-                    ahead.hear(&entry.path, entry.seq);
+                    ahead.record(&entry.path, entry.seq);
                     ahead.to_string()
                 }
             };

@@ -1,6 +1,6 @@
 //! Sessions of the page: a cookie in exchange for a token or for a sign-in at a provider, and signing out.
 
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::http::HeaderMap;
 use graph::UserId;
 use store::NewToken;
@@ -88,7 +88,7 @@ impl Guard {
                 && row.made_with.is_some()
             {
                 store.drop_token(row.token).await?;
-                self.record(Event::new(What::SignOut, row.user.as_str())).await?;
+                self.record(Event::new(EventKind::SignOut, row.user.as_str())).await?;
             }
         }
         Ok(cookie_with("", 0, false))

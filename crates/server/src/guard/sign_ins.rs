@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use audit::{Event, Recorder, What};
+use audit::{Event, EventKind, Recorder};
 use graph::UserId;
 
 use crate::listen::Peer;
@@ -43,7 +43,7 @@ impl SignIns {
         if self.recorder.get().is_none() || !self.is_new(digest) {
             return Ok(());
         }
-        let event = Event::new(What::SignIn, user.as_str()).detail(how).from(peer.map(|peer| peer.remote.ip()));
+        let event = Event::new(EventKind::SignIn, user.as_str()).detail(how).from(peer.map(|peer| peer.remote.ip()));
         let recorded = self.record(event).await;
         if recorded.is_err() {
             self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest);
@@ -54,7 +54,7 @@ impl SignIns {
     /// The caller counts wrong tokens and calls this for the first few of a network only, so that nobody can fill the log.
     pub(super) fn refused(&self, peer: Option<&Peer>, how: &str) {
         if let Some(recorder) = self.recorder.get() {
-            recorder.note(Event::new(What::SignInRefused, NOBODY).detail(how).from(peer.map(|peer| peer.remote.ip())));
+            recorder.note(Event::new(EventKind::SignInRefused, NOBODY).detail(how).from(peer.map(|peer| peer.remote.ip())));
         }
     }
 

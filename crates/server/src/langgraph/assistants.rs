@@ -9,10 +9,10 @@ use serde_json::{Map, Value, json};
 use wire::langgraph::RunCreate;
 use wire::langserve::{Config, config_schema};
 
-use super::records::{self, ASSISTANT, Kept};
-use super::{Answer, LangGraph, calendar, check_metadata, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default};
+use super::records::{self, ASSISTANT, StoredRecord};
+use super::{Answer, LangGraph, calendar, check_metadata, contains, ids, invalid, limit_of, merged, not_found, page, page_of, read_or_default};
 use crate::guard::Identity;
-use crate::langserve::{Caller, InputShape, Refused, Sent, Served, json_of, read};
+use crate::langserve::{Caller, InputShape, RawJson, Refused, ServedFlow, json_of, read};
 
 const VERSIONS_MAX: usize = 100;
 
@@ -121,14 +121,14 @@ impl LangGraph {
         Ok(kept.map(made).filter(|assistant| self.0.service.0.served.contains_key(&assistant.graph_id)))
     }
 
-    async fn known_assistant(&self, who: &Identity, id: &str) -> Result<(Assistant, &Served), Refused> {
+    async fn known_assistant(&self, who: &Identity, id: &str) -> Result<(Assistant, &ServedFlow), Refused> {
         let assistant = self.assistant(who, id).await?.ok_or_else(|| not_found("Assistant", id))?;
         let served = self.0.service.0.served.get(&assistant.graph_id).ok_or_else(|| not_found("Graph", &assistant.graph_id))?;
         Ok((assistant, served))
     }
 
     /// One that a user made and may change.
-    async fn own_assistant(&self, who: &Identity, id: &str) -> Result<Kept<AssistantRecord>, Refused> {
+    async fn own_assistant(&self, who: &Identity, id: &str) -> Result<StoredRecord<AssistantRecord>, Refused> {
         let id = ids::shown(id);
         if let Some(kept) = records::get(self.store(), &who.user, ASSISTANT, &id).await? {
             return Ok(kept);
@@ -161,7 +161,7 @@ fn built_in_id(graph_id: &str) -> String {
     ids::derived(&["assistant", graph_id])
 }
 
-fn made(kept: Kept<AssistantRecord>) -> Assistant {
+fn made(kept: StoredRecord<AssistantRecord>) -> Assistant {
     let current = kept.value.current();
     Assistant { assistant_id: kept.key, graph_id: kept.value.graph_id, is_built_in: false, current, updated_ms: kept.updated_ms }
 }
@@ -180,7 +180,7 @@ struct Body {
     version: Option<u64>,
 }
 
-async fn create(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn create(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let body: Body = read(&body)?;
     let graph_id = body.graph_id.ok_or_else(|| Refused::wrong("missing", &["graph_id"], "Field required"))?;
     let id = body.assistant_id.as_deref().map_or_else(|| ids::shown(engine::new_run_id().as_str()), ids::shown);
@@ -206,7 +206,7 @@ async fn create(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent
     Ok(json_of(StatusCode::OK, &assistant.json()))
 }
 
-async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let body: Body = read_or_default(&body)?;
     let mut kept = graph.own_assistant(&caller.who, &id).await?;
     let old = kept.value.current();
@@ -265,19 +265,17 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
     Ok(all.iter().filter(|assistant| fits(assistant)).map(Assistant::json).collect())
 }
 
-async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn search(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
-    let found = found(&graph, &caller.who, &search).await?;
-    let part: Vec<&Value> = found.iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)).collect();
-    Ok(page(found.len(), &part))
+    Ok(page_of(&found(&graph, &caller.who, &search).await?, search.offset, search.limit))
 }
 
-async fn count(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn count(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
     Ok(json_of(StatusCode::OK, &json!(found(&graph, &caller.who, &search).await?.len())))
 }
 
-async fn versions(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn versions(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
     let (assistant, _) = graph.known_assistant(&caller.who, &id).await?;
     let all = match assistant.is_built_in {
@@ -289,7 +287,7 @@ async fn versions(State(graph): State<LangGraph>, caller: Caller, Path(id): Path
     Ok(page(all.len(), &part))
 }
 
-async fn set_latest(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn set_latest(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let version = read::<Body>(&body)?.version.ok_or_else(|| Refused::wrong("missing", &["version"], "Field required"))?;
     let mut kept = graph.own_assistant(&caller.who, &id).await?;
     if !kept.value.versions.iter().any(|known| known.version == version) {

@@ -8,7 +8,7 @@
 //! ```
 
 use axum::http::StatusCode;
-use engine::{EngineError, Fork, Known, Order, TreeWatcher, WatchScope};
+use engine::{EngineError, Fork, Order, SeenCounts, TreeWatcher, WatchScope};
 use graph::{RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{RunRow, Status};
@@ -40,7 +40,7 @@ pub(super) struct StartedTurn {
     /// Subscribed before the run began, where somebody wants its events.
     pub(super) family: Option<TreeWatcher>,
     /// Events that were there before this request.
-    pub(super) known: Known,
+    pub(super) known: SeenCounts,
     /// The conversation before it, and what it was given.
     pub(super) before: Vec<Message>,
     pub(super) input: Value,
@@ -65,7 +65,7 @@ enum Start {
 }
 
 /// Who wants what, in which thread; `run` is set where a queued run's time has come.
-pub(super) struct Wanted<'a> {
+pub(super) struct BeginRequest<'a> {
     pub(super) caller: &'a Caller,
     pub(super) thread: Option<&'a str>,
     pub(super) wish: RunCreate,
@@ -74,8 +74,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl LangGraph {
-    pub(super) async fn begin(&self, wanted: Wanted<'_>) -> Result<StartedTurn, Refused> {
-        let Wanted { caller, thread: thread_id, mut wish, run: named, is_watched } = wanted;
+    pub(super) async fn begin(&self, wanted: BeginRequest<'_>) -> Result<StartedTurn, Refused> {
+        let BeginRequest { caller, thread: thread_id, mut wish, run: named, is_watched } = wanted;
         let is_due = named.is_some();
         let assistant = self
             .assistant(&caller.who, &wish.assistant_id)
@@ -106,7 +106,7 @@ impl LangGraph {
             run,
             input_shape,
             family: None,
-            known: Known::new(),
+            known: SeenCounts::new(),
             before: Vec::new(),
             input: Value::Null,
             is_stateless,
@@ -181,7 +181,7 @@ impl LangGraph {
         }
     }
 
-    /// What becomes of a run that comes while another is active or waits. `None`: it may begin.
+    /// What to do with a run that comes while another is active or waits. `None`: it may begin.
     async fn multitask(&self, begun: &StartedTurn, caller: &Caller, wish: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
         if let Some(seconds) = wish.after_seconds.filter(|seconds| *seconds > 0.0) {
             return Ok(Some(Start::Queue { due_ms: now_ms() + (seconds * 1_000.0) as i64 }));
@@ -369,7 +369,7 @@ fn check(wish: &RunCreate) -> Result<(), Refused> {
     if names(&wish.interrupt_before) || names(&wish.interrupt_after) {
         return Err(invalid("interrupt_before and interrupt_after are not supported: a flow of Baton stops where it asks a person"));
     }
-    if wish.command.as_ref().is_some_and(wire::langgraph::Command::goes_somewhere) {
+    if wish.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
         return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));
     }
     if let Some(seconds) = wish.after_seconds

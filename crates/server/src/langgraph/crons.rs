@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use wire::langgraph::{MultitaskStrategy, OnCompletion, RunCreate};
 
-use super::begin::Wanted;
+use super::begin::BeginRequest;
 use super::calendar::{self, Schedule};
-use super::records::{self, CRON, Kept, Pages};
-use super::{Answer, LangGraph, contains, ids, invalid, limit_of, merged, not_found, page, read_or_default, stream, webhook};
+use super::records::{self, CRON, Pages, StoredRecord};
+use super::{Answer, LangGraph, contains, ids, invalid, merged, not_found, page_of, read_or_default, stream, webhook};
 use crate::api::runs::digest_of;
 use crate::guard::{Identity, now_ms};
-use crate::langserve::{Caller, Refused, Sent, json_of, read};
+use crate::langserve::{Caller, RawJson, Refused, json_of, read};
 
 pub(super) fn routes() -> Router<LangGraph> {
     Router::new()
@@ -66,11 +66,11 @@ fn schedule_of(text: &str) -> Result<Schedule, Refused> {
     Schedule::parse(text).map_err(|why| invalid(format!("schedule: {why}")))
 }
 
-async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     made(&graph, &caller, None, &body).await
 }
 
-async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let thread = graph.thread(&caller.who, &id).await?;
     made(&graph, &caller, Some(thread.id), &body).await
 }
@@ -110,11 +110,11 @@ async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: 
     Ok(json_of(StatusCode::OK, &shown(&kept)))
 }
 
-async fn own(graph: &LangGraph, who: &Identity, id: &str) -> Result<Kept<CronRecord>, Refused> {
+async fn own(graph: &LangGraph, who: &Identity, id: &str) -> Result<StoredRecord<CronRecord>, Refused> {
     records::get(graph.store(), &who.user, CRON, &ids::shown(id)).await?.ok_or_else(|| not_found("Cron", id))
 }
 
-fn shown(kept: &Kept<CronRecord>) -> Value {
+fn shown(kept: &StoredRecord<CronRecord>) -> Value {
     let cron = &kept.value;
     json!({
         "cron_id": kept.key,
@@ -134,7 +134,7 @@ fn shown(kept: &Kept<CronRecord>) -> Value {
     })
 }
 
-async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let (settings, fields): (Body, Map<String, Value>) = (read_or_default(&body)?, read_or_default(&body)?);
     let mut kept = own(&graph, &caller.who, &id).await?;
     let cron = &mut kept.value;
@@ -186,8 +186,8 @@ struct Search {
 }
 
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
-    let all: Vec<Kept<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
-    let fits = |kept: &&Kept<CronRecord>| {
+    let all: Vec<StoredRecord<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
+    let fits = |kept: &&StoredRecord<CronRecord>| {
         let cron = &kept.value;
         search.assistant_id.as_ref().is_none_or(|id| *id == cron.wish.assistant_id)
             && search.thread_id.as_ref().is_none_or(|id| Some(ids::shown(id)) == cron.thread)
@@ -197,14 +197,12 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
     Ok(all.iter().filter(fits).map(shown).collect())
 }
 
-async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn search(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
-    let found = found(&graph, &caller.who, &search).await?;
-    let part: Vec<&Value> = found.iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)).collect();
-    Ok(page(found.len(), &part))
+    Ok(page_of(&found(&graph, &caller.who, &search).await?, search.offset, search.limit))
 }
 
-async fn count(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn count(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
     Ok(json_of(StatusCode::OK, &json!(found(&graph, &caller.who, &search).await?.len())))
 }
@@ -224,7 +222,7 @@ pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
     Ok(())
 }
 
-async fn begin_if_due(graph: &LangGraph, mut kept: Kept<CronRecord>) -> Result<(), Refused> {
+async fn begin_if_due(graph: &LangGraph, mut kept: StoredRecord<CronRecord>) -> Result<(), Refused> {
     let (now, cron) = (now_ms(), &mut kept.value);
     let Some(due_ms) = cron.next_ms.filter(|due_ms| cron.enabled && *due_ms <= now) else { return Ok(()) };
     if cron.end_ms.is_some_and(|end_ms| due_ms > end_ms) {
@@ -240,10 +238,15 @@ async fn begin_if_due(graph: &LangGraph, mut kept: Kept<CronRecord>) -> Result<(
     Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?)
 }
 
-async fn begin(graph: &LangGraph, kept: &Kept<CronRecord>, run: RunId) {
+async fn begin(graph: &LangGraph, kept: &StoredRecord<CronRecord>, run: RunId) {
     let caller = Caller { who: Identity { user: kept.user.clone(), is_operator: kept.value.is_operator }, headers: HeaderMap::new() };
-    let wanted =
-        Wanted { caller: &caller, thread: kept.value.thread.as_deref(), wish: kept.value.wish.clone(), run: Some(run.clone()), is_watched: true };
+    let wanted = BeginRequest {
+        caller: &caller,
+        thread: kept.value.thread.as_deref(),
+        wish: kept.value.wish.clone(),
+        run: Some(run.clone()),
+        is_watched: true,
+    };
     match graph.begin(wanted).await {
         Ok(begun) => {
             tracing::info!(cron = kept.key, %run, user = %kept.user, "a run of a schedule began");

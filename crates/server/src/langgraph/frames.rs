@@ -1,4 +1,4 @@
-//! An event of a run as the frames of LangGraph's stream modes. A value: what was heard goes in, what is to be sent comes out.
+//! An event of a run as the frames of LangGraph's stream modes. A value: events go in, frames come out.
 //!
 //! | event | frames |
 //! |---|---|
@@ -22,7 +22,7 @@ use wire::langserve::Message;
 use super::begin::StartedTurn;
 use super::calendar;
 use super::ids::{self, CheckpointId};
-use super::state::{SpokenLine, answer_id, conversation, named_fault, values_of};
+use super::state::{RunMessage, answer_id, conversation, named_fault, values_of};
 use crate::langserve::InputShape;
 
 /// The purpose of the model call whose text is the answer.
@@ -72,7 +72,7 @@ pub(super) struct StreamWriter {
     before: Vec<Message>,
     input: Value,
     more: Map<String, Value>,
-    said: Vec<SpokenLine>,
+    said: Vec<RunMessage>,
     output: Option<Value>,
     members: HashMap<RunId, Member>,
     /// Calls whose text is the answer.
@@ -104,9 +104,9 @@ impl StreamWriter {
         }
     }
 
-    pub(super) fn hear(&mut self, heard: &TreeItem) -> Vec<Frame> {
+    pub(super) fn frames_of(&mut self, heard: &TreeItem) -> Vec<Frame> {
         match &heard.seen {
-            FeedItem::Event(told, at_ms) => self.told(heard, told, *at_ms),
+            FeedItem::Event(told, at_ms) => self.event_frames(heard, told, *at_ms),
             FeedItem::Delta { task, text, .. } if self.answering.contains(&(heard.run.clone(), *task)) => self.piece(&heard.run, text),
             FeedItem::Delta { .. } => Vec::new(),
         }
@@ -147,7 +147,7 @@ impl StreamWriter {
         }
     }
 
-    fn told(&mut self, heard: &TreeItem, told: &NumberedEvent, at_ms: i64) -> Vec<Frame> {
+    fn event_frames(&mut self, heard: &TreeItem, told: &NumberedEvent, at_ms: i64) -> Vec<Frame> {
         let is_root = heard.parent.is_none();
         if let Event::Started { flow, .. } = &told.event {
             self.enter(heard, flow);
@@ -345,7 +345,7 @@ impl StreamWriter {
 
     fn said(&mut self, frames: &mut Vec<Frame>, member: &mut Member, role: &str, content: &str) {
         let answers = self.said.iter().filter(|said| said.role != "user").count();
-        self.said.push(SpokenLine { role: role.to_owned(), content: content.to_owned() });
+        self.said.push(RunMessage { role: role.to_owned(), content: content.to_owned() });
         self.has_new = true;
         if role == "user" {
             return;

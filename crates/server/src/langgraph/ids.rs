@@ -12,7 +12,7 @@ pub(super) fn digits(id: &str) -> Option<String> {
     is_uuid.then_some(digits)
 }
 
-/// The form in which a client is told an id.
+/// An id as clients receive it.
 pub(super) fn shown(id: &str) -> String {
     digits(id).map_or_else(|| id.to_owned(), |digits| uuid_of(&RunId::from(digits)))
 }

@@ -10,9 +10,9 @@ use axum::routing::{post, put};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::records::{self, ITEM, Kept};
+use super::records::{self, ITEM, StoredRecord};
 use super::{Answer, LangGraph, all_of, calendar, invalid, limit_of, not_found, read_or_default};
-use crate::langserve::{Caller, Refused, Sent, json_of, read};
+use crate::langserve::{Caller, RawJson, Refused, json_of, read};
 use crate::problem::Problem;
 
 /// Between the labels of a namespace, and before the key; no label has it.
@@ -38,16 +38,16 @@ struct ItemRecord {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ItemKey {
     #[serde(default)]
     namespace: Vec<String>,
     key: String,
 }
 
 #[derive(Deserialize)]
-struct Put {
+struct PutItem {
     #[serde(flatten)]
-    named: Named,
+    named: ItemKey,
     value: Map<String, Value>,
 }
 
@@ -63,7 +63,7 @@ fn check_labels(namespace: &[String]) -> Result<(), Refused> {
     }
 }
 
-impl Named {
+impl ItemKey {
     /// The key under which it is kept. The empty label before the item's key sets it apart from namespaces.
     fn place(&self) -> Result<String, Refused> {
         check_labels(&self.namespace)?;
@@ -74,7 +74,7 @@ impl Named {
     }
 }
 
-fn shown(kept: &Kept<ItemRecord>) -> Value {
+fn shown(kept: &StoredRecord<ItemRecord>) -> Value {
     let ItemRecord { namespace, key, value } = &kept.value;
     json!({
         "namespace": namespace, "key": key, "value": value,
@@ -82,8 +82,8 @@ fn shown(kept: &Kept<ItemRecord>) -> Value {
     })
 }
 
-async fn keep(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Result<StatusCode, Refused> {
-    let Put { named, value } = read(&body)?;
+async fn keep(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Result<StatusCode, Refused> {
+    let PutItem { named, value } = read(&body)?;
     let place = named.place()?;
     if let Some(api) = &graph.0.service.0.api {
         api.check_storage(&caller.who.user).await?;
@@ -98,13 +98,13 @@ async fn show(State(graph): State<LangGraph>, caller: Caller, uri: Uri) -> Answe
     let named = all_of(&uri, "namespace");
     let namespace = named.iter().flat_map(|text| text.split('.')).filter(|label| !label.is_empty()).map(str::to_owned).collect();
     let key = all_of(&uri, "key").pop().ok_or_else(|| Refused::wrong("missing", &["key"], "Field required"))?;
-    let named = Named { namespace, key };
+    let named = ItemKey { namespace, key };
     let kept = records::get::<ItemRecord>(graph.store(), &caller.who.user, ITEM, &named.place()?).await?;
     Ok(json_of(StatusCode::OK, &shown(&kept.ok_or_else(|| not_found("Item", &named.key))?)))
 }
 
-async fn remove(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Result<StatusCode, Refused> {
-    let named: Named = read(&body)?;
+async fn remove(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Result<StatusCode, Refused> {
+    let named: ItemKey = read(&body)?;
     records::remove(graph.store(), &caller.who.user, ITEM, &named.place()?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -119,30 +119,30 @@ struct Search {
     offset: Option<usize>,
 }
 
-async fn search(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn search(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
     let namespace = search.namespace_prefix.clone().unwrap_or_default();
     check_labels(&namespace)?;
-    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
+    let all: Vec<StoredRecord<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
     // Megabytes may have to be looked through, which would hold up everybody else's requests.
     let found = tokio::task::spawn_blocking(move || json_of(StatusCode::OK, &json!({ "items": ranked(all, &search) }))).await;
     found.map_err(|error| Problem::internal(&error).into())
 }
 
 /// Newest first; with a query, by how many of its words an item has, and only those that have one.
-fn ranked(mut all: Vec<Kept<ItemRecord>>, search: &Search) -> Vec<Value> {
+fn ranked(mut all: Vec<StoredRecord<ItemRecord>>, search: &Search) -> Vec<Value> {
     let filter = search.filter.as_ref();
     all.retain(|kept| filter.is_none_or(|filter| filter.iter().all(|(name, wanted)| fits(kept.value.value.get(name), wanted))));
     all.sort_by_key(|kept| Reverse(kept.updated_ms));
     let words: BTreeSet<String> = search.query.as_deref().unwrap_or_default().split_whitespace().map(str::to_lowercase).take(WORDS_MAX).collect();
-    let score = |kept: &Kept<ItemRecord>| {
+    let score = |kept: &StoredRecord<ItemRecord>| {
         if words.is_empty() {
             return 0;
         }
         let text = serde_json::to_string(&kept.value.value).unwrap_or_default().to_lowercase();
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
-    let mut scored: Vec<(usize, Kept<ItemRecord>)> = all.into_iter().map(|kept| (score(&kept), kept)).collect();
+    let mut scored: Vec<(usize, StoredRecord<ItemRecord>)> = all.into_iter().map(|kept| (score(&kept), kept)).collect();
     if !words.is_empty() {
         scored.retain(|(score, _)| *score > 0);
         scored.sort_by_key(|(score, _)| Reverse(*score));
@@ -183,10 +183,10 @@ struct Namespaces {
     offset: Option<usize>,
 }
 
-async fn namespaces(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn namespaces(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let wanted: Namespaces = read_or_default(&body)?;
     let (before, after) = (wanted.prefix.unwrap_or_default(), wanted.suffix.unwrap_or_default());
-    let all: Vec<Kept<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;
+    let all: Vec<StoredRecord<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;
     let mut found = BTreeSet::new();
     for kept in all {
         let mut namespace = kept.value.namespace;

@@ -209,6 +209,12 @@ fn page(all: usize, part: &impl serde::Serialize) -> Response {
     response
 }
 
+/// One page of what was found, in the order in which it was found.
+fn page_of(found: &[Value], offset: Option<usize>, limit: Option<usize>) -> Response {
+    let part: Vec<&Value> = found.iter().skip(offset.unwrap_or(0)).take(limit_of(limit)).collect();
+    page(found.len(), &part)
+}
+
 /// How many a client gets at once, by default and at most.
 const PAGE: usize = 10;
 const PAGE_MAX: usize = 1_000;

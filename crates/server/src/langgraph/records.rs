@@ -1,6 +1,6 @@
 //! The kinds of documents that are kept for clients of LangGraph beside runs and their threads.
 
-pub(super) use crate::records::{Kept, Pages, get, list, put, remove};
+pub(super) use crate::records::{Pages, StoredRecord, get, list, put, remove};
 
 pub(super) const THREAD: &str = "langgraph.thread";
 pub(super) const RUN: &str = "langgraph.run";

@@ -5,20 +5,20 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
-use engine::{Known, RunState, TreeWatcher, WatchScope};
+use engine::{RunState, SeenCounts, TreeWatcher, WatchScope};
 use graph::{Outcome, RunId};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use store::{RunRow, Status};
 use wire::langgraph::{MultitaskStrategy, Run, RunCreate, RunStatus, StreamMode};
 
-use super::begin::{StartedTurn, Wanted};
+use super::begin::{BeginRequest, StartedTurn};
 use super::records::{self, RUN};
 use super::state::{conversation, named_fault, output_of, values_of};
 use super::threads::Thread;
 use super::{Answer, LangGraph, Query, all_of, calendar, ids, invalid, limit_of, not_found, read_or_default, stream};
 use crate::guard::Identity;
-use crate::langserve::{Caller, InputShape, Refused, Sent, json_of, read};
+use crate::langserve::{Caller, InputShape, RawJson, Refused, json_of, read};
 use crate::problem::Problem;
 
 const BATCH_MAX: usize = 100;
@@ -88,7 +88,7 @@ impl LangGraph {
 
     /// What a run came to, as `wait` and `join` say it.
     pub(super) async fn outcome(&self, who: &Identity, thread_id: &str, run: &RunId, is_stateless: bool) -> Result<Value, Refused> {
-        let at = self.rested(who, thread_id, run).await?;
+        let at = self.wait_for_end(who, thread_id, run).await?;
         let thread = match is_stateless {
             false => self.thread(who, thread_id).await?,
             true => {
@@ -129,7 +129,7 @@ impl LangGraph {
     }
 
     /// Waits until a run is over or only a person can move it; also for one that is queued.
-    async fn rested(&self, who: &Identity, thread_id: &str, run: &RunId) -> Result<RunState, Refused> {
+    async fn wait_for_end(&self, who: &Identity, thread_id: &str, run: &RunId) -> Result<RunState, Refused> {
         loop {
             match self.engine().wait(run).await {
                 Ok(at) => return Ok(at),
@@ -181,20 +181,20 @@ pub(super) fn located(mut response: Response, begun: &StartedTurn, what: &str) -
 
 async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(StartedTurn, RunCreate), Refused> {
     let wish: RunCreate = read(body)?;
-    let begun = Box::pin(graph.begin(Wanted { caller, thread, wish: wish.clone(), run: None, is_watched })).await?;
+    let begun = Box::pin(graph.begin(BeginRequest { caller, thread, wish: wish.clone(), run: None, is_watched })).await?;
     Ok((begun, wish))
 }
 
-async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     background(&graph, &caller, Some(&id), &body).await
 }
 
-async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     background(&graph, &caller, None, &body).await
 }
 
 async fn background(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
-    // Whoever follows it later wants the pieces of its answer.
+    // A client that follows it later wants the pieces of its answer.
     let (begun, _) = begin(graph, caller, thread, body, true).await?;
     if let Some(family) = begun.family {
         stream::expect(family);
@@ -224,39 +224,39 @@ async fn background(graph: &LangGraph, caller: &Caller, thread: Option<&str>, bo
     Ok(response)
 }
 
-async fn wait(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn wait(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     waited(&graph, &caller, Some(&id), &body).await
 }
 
-async fn wait_stateless(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn wait_stateless(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     waited(&graph, &caller, None, &body).await
 }
 
 async fn waited(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
     let (begun, _) = begin(graph, caller, thread, body, false).await?;
-    let mut leaving = stream::Leaving::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
+    let mut leaving = stream::DisconnectAction::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
     let outcome = graph.outcome(&caller.who, &begun.thread.id, &begun.run, begun.is_stateless).await;
     leaving.is_complete();
     Ok(located(json_of(StatusCode::OK, &outcome?), &begun, "join"))
 }
 
-async fn streamed(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn streamed(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     stream_new(&graph, &caller, Some(&id), &body).await
 }
 
-async fn stream_stateless(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn stream_stateless(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     stream_new(&graph, &caller, None, &body).await
 }
 
 async fn stream_new(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
-    // Whoever is refused hears it before a run begins.
+    // A client is refused before a run begins.
     let open = stream::open(graph, caller)?;
     let (begun, wish) = begin(graph, caller, thread, body, true).await?;
     let modes = wish.stream_mode.map_or_else(|| vec![StreamMode::Values], wire::langgraph::OneOrMany::into_vec);
     stream::follow(graph, caller, begun, modes, wish.stream_subgraphs, None, open)
 }
 
-async fn batch(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn batch(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let wishes: Vec<RunCreate> = read(&body)?;
     if wishes.len() > BATCH_MAX {
         return Err(invalid(format!("a batch has at most {BATCH_MAX} runs, not {}", wishes.len())));
@@ -329,7 +329,7 @@ async fn join(State(graph): State<LangGraph>, caller: Caller, Path((id, run)): P
     let thread = graph.thread(&caller.who, &id).await?;
     graph.any_run(&caller.who, &thread, &run).await?;
     let run = ids::run_of(&run);
-    let mut leaving = stream::Leaving::new(&graph, &run, cancels(&uri), false);
+    let mut leaving = stream::DisconnectAction::new(&graph, &run, cancels(&uri), false);
     let outcome = graph.outcome(&caller.who, &thread.id, &run, false).await;
     leaving.is_complete();
     Ok(json_of(StatusCode::OK, &outcome?))
@@ -348,9 +348,10 @@ async fn join_stream(
     let run = ids::run_of(&run);
     let from = match headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::trim) {
         None | Some("" | "-1" | "0") => None,
-        Some(id) => {
-            Some(stream::Place::parse(id).ok_or_else(|| invalid("Last-Event-ID is none of this server's; send -1 to start from the first event"))?)
-        }
+        Some(id) => Some(
+            stream::StreamPosition::parse(id)
+                .ok_or_else(|| invalid("Last-Event-ID is none of this server's; send -1 to start from the first event"))?,
+        ),
     };
     let named = all_of(&uri, "stream_mode");
     let modes = named.iter().flat_map(|modes| modes.split(',')).map(|mode| {
@@ -368,14 +369,14 @@ async fn join_stream(
         Some(row) => (graph.before(&thread, &run, row.created_ms).await?.0, graph.input_of(&run).await?),
         None => (Vec::new(), Value::Null),
     };
-    let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, Known::new(), WatchScope::All);
+    let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, SeenCounts::new(), WatchScope::All);
     let begun = StartedTurn {
         input_shape: graph.input_shape(&flow),
         run,
         thread,
         assistant,
         family: Some(family),
-        known: Known::new(),
+        known: SeenCounts::new(),
         before,
         input,
         is_stateless: false,
@@ -437,7 +438,7 @@ struct CancelMany {
     status: Option<String>,
 }
 
-async fn cancel_many(State(graph): State<LangGraph>, caller: Caller, Query(query): Query<Cancel>, Sent(body): Sent) -> Answer {
+async fn cancel_many(State(graph): State<LangGraph>, caller: Caller, Query(query): Query<Cancel>, RawJson(body): RawJson) -> Answer {
     let body: CancelMany = read_or_default(&body)?;
     let is_rollback = rolls_back(query.action.as_deref())?;
     let Some(id) = body.thread_id else {
@@ -465,7 +466,7 @@ async fn cancel_many(State(graph): State<LangGraph>, caller: Caller, Query(query
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// The values of a run that is over, for whoever is told of its end.
+/// The values of a run that is over, for the message about its end.
 pub(super) async fn ended(graph: &LangGraph, who: &Identity, thread: &Thread, row: &RunRow) -> Result<Value, Refused> {
     let mut body = serde_json::to_value(graph.run_json(who, thread, row).await?).map_err(|error| Problem::internal(&error))?;
     body["values"] = Value::Object(graph.values(thread, Some(row)).await?);

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 use store::Status;
 use wire::langgraph::{Run, RunCreate, RunStatus};
 
-use super::begin::{StartedTurn, Wanted};
+use super::begin::{BeginRequest, StartedTurn};
 use super::crons;
-use super::records::{self, Kept, Pages, QUEUED};
+use super::records::{self, Pages, QUEUED, StoredRecord};
 use super::threads::Thread;
 use super::{LangGraph, calendar, ids, invalid, stream, webhook};
 use crate::guard::{Identity, now_ms};
@@ -42,16 +42,16 @@ pub(super) struct Queued {
 /// Looks for what is due for as long as the routes are served.
 pub(super) fn spawn(graph: &LangGraph) {
     let inner = std::sync::Arc::downgrade(&graph.0);
-    tokio::spawn(keep_looking(inner));
+    tokio::spawn(run_schedule(inner));
 }
 
-async fn keep_looking(inner: Weak<super::Inner>) {
+async fn run_schedule(inner: Weak<super::Inner>) {
     if let Some(inner) = inner.upgrade() {
         webhook::recover(&LangGraph(inner)).await;
     }
     loop {
         let Some(graph) = inner.upgrade().map(LangGraph) else { return };
-        let has_more = match Box::pin(look(&graph)).await {
+        let has_more = match Box::pin(start_due(&graph)).await {
             Ok(has_more) => has_more,
             Err(refused) => {
                 tracing::debug!("queued runs could not be looked at: {}", refused.words());
@@ -64,7 +64,7 @@ async fn keep_looking(inner: Weak<super::Inner>) {
 }
 
 /// Begins what is due. Says whether something waits for another run to end.
-async fn look(graph: &LangGraph) -> Result<bool, Refused> {
+async fn start_due(graph: &LangGraph) -> Result<bool, Refused> {
     Box::pin(crons::begin_due(graph)).await?;
     let mut has_more = false;
     let mut seen = BTreeSet::new();
@@ -82,7 +82,7 @@ async fn look(graph: &LangGraph) -> Result<bool, Refused> {
 }
 
 /// Says whether this one waits for another run to end.
-async fn look_at(graph: &LangGraph, kept: &Kept<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
+async fn look_at(graph: &LangGraph, kept: &StoredRecord<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
     // Keys are in the order in which they were queued; of a thread only the first may begin.
     let is_first = kept.value.is_stateless || kept.value.due_ms > 0 || seen.insert((kept.user.clone(), kept.value.thread.clone()));
     if kept.value.due_ms > now_ms() {
@@ -95,7 +95,7 @@ async fn look_at(graph: &LangGraph, kept: &Kept<Queued>, seen: &mut BTreeSet<(Us
 }
 
 /// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
-async fn begin(graph: &LangGraph, kept: &Kept<Queued>) -> Result<bool, Refused> {
+async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, Refused> {
     let Queued { run, thread, is_stateless, is_operator, depth, wish, .. } = &kept.value;
     let who = Identity { user: kept.user.clone(), is_operator: *is_operator };
     if !is_stateless
@@ -112,7 +112,7 @@ async fn begin(graph: &LangGraph, kept: &Kept<Queued>) -> Result<bool, Refused> 
     let thread_id = (!is_stateless).then_some(thread.as_str());
     let has_begun = graph.store().run(run).await.map_err(crate::problem::Problem::from)?.is_some();
     if !has_begun {
-        let wanted = Wanted { caller: &caller, thread: thread_id, wish: wish.clone(), run: Some(run.clone()), is_watched: true };
+        let wanted = BeginRequest { caller: &caller, thread: thread_id, wish: wish.clone(), run: Some(run.clone()), is_watched: true };
         match graph.begin(wanted).await {
             Ok(begun) => {
                 if let Some(family) = begun.family {
@@ -157,7 +157,7 @@ impl LangGraph {
         Ok(())
     }
 
-    async fn queued(&self, user: &UserId, thread: &str) -> Result<Vec<Kept<Queued>>, Refused> {
+    async fn queued(&self, user: &UserId, thread: &str) -> Result<Vec<StoredRecord<Queued>>, Refused> {
         Ok(records::list(self.store(), user, QUEUED, &prefix(thread)).await?)
     }
 
@@ -182,7 +182,7 @@ impl LangGraph {
     }
 
     pub(super) async fn queued_runs(&self, who: &Identity, thread: &Thread) -> Result<Vec<Run>, Refused> {
-        let shown = |kept: Kept<Queued>| {
+        let shown = |kept: StoredRecord<Queued>| {
             let Queued { run, wish, .. } = kept.value;
             Run {
                 run_id: ids::shown(run.as_str()),

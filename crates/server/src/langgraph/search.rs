@@ -10,11 +10,11 @@ use serde_json::{Map, Value, json};
 use store::CardFilter;
 use wire::langgraph::ThreadStatus;
 
-use super::records::{self, Kept, THREAD};
+use super::records::{self, StoredRecord, THREAD};
 use super::threads::{Thread, ThreadRecord, status_of};
 use super::{Answer, LangGraph, contains, ids, invalid, limit_of, page, read_or_default};
 use crate::guard::Identity;
-use crate::langserve::{Caller, Refused, Sent, json_of};
+use crate::langserve::{Caller, RawJson, Refused, json_of};
 use crate::problem::Problem;
 
 /// Conversations that are looked through, the most recently used.
@@ -34,7 +34,7 @@ pub(super) struct Search {
     select: Option<Vec<String>>,
 }
 
-pub(super) async fn threads(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+pub(super) async fn threads(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
     let found = found(&graph, &caller.who, &search).await?;
     let total = found.len();
@@ -49,14 +49,14 @@ pub(super) async fn threads(State(graph): State<LangGraph>, caller: Caller, Sent
     Ok(page(total, &shown))
 }
 
-pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
+pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Result<Response, Refused> {
     let search: Search = read_or_default(&body)?;
     Ok(json_of(StatusCode::OK, &json!(found(&graph, &caller.who, &search).await?.len())))
 }
 
 /// Those of the user that fit, in the order that was asked for.
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Thread>, Refused> {
-    let kept: Vec<Kept<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
+    let kept: Vec<StoredRecord<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
     let filter = CardFilter { user: Some(who.user.clone()), limit: CARDS_MAX, ..CardFilter::default() };
     let mut rows: BTreeMap<String, _> = BTreeMap::new();
     for card in graph.store().cards(filter).await.map_err(Problem::from)? {

@@ -23,7 +23,7 @@ const MESSAGES_MAX: u64 = 2_000;
 
 /// What somebody said in a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SpokenLine {
+pub(super) struct RunMessage {
     pub(super) role: String,
     pub(super) content: String,
 }
@@ -34,7 +34,7 @@ pub(super) fn conversation(
     input_shape: InputShape,
     before: &[Message],
     input: &Value,
-    said: &[SpokenLine],
+    said: &[RunMessage],
     output: Option<&Value>,
 ) -> Vec<Message> {
     let turns = |value: Option<&Value>| value.and_then(|value| value.get("messages")).and_then(Value::as_array).cloned();
@@ -139,7 +139,7 @@ impl LangGraph {
     }
 
     /// Messages of the thread that count, from the branch on.
-    async fn said_in(&self, thread: &Thread, branch: Option<&Branch>) -> Result<Vec<MessageRow>, Refused> {
+    async fn messages_in(&self, thread: &Thread, branch: Option<&Branch>) -> Result<Vec<MessageRow>, Refused> {
         let Some(row) = &thread.row else { return Ok(Vec::new()) };
         let from = branch.map_or(0, |branch| branch.since_seq).max(row.messages.saturating_sub(MESSAGES_MAX));
         let limit = usize::try_from(MESSAGES_MAX).unwrap_or(usize::MAX);
@@ -149,13 +149,13 @@ impl LangGraph {
     }
 
     /// The conversation that a run of this thread began with.
-    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<SpokenLine>), Refused> {
+    pub(super) async fn before(&self, thread: &Thread, run: &RunId, created_ms: i64) -> Result<(Vec<Message>, Vec<RunMessage>), Refused> {
         let branch = thread.branch().filter(|branch| branch.at_ms <= created_ms);
         let (mut messages, mut own) = (branch.map(|branch| branch.messages.clone()).unwrap_or_default(), Vec::new());
         let mut before = Vec::new();
-        for row in self.said_in(thread, branch).await? {
+        for row in self.messages_in(thread, branch).await? {
             match row.run == *run {
-                true => own.push(SpokenLine { role: row.role, content: row.content }),
+                true => own.push(RunMessage { role: row.role, content: row.content }),
                 false if own.is_empty() && row.created_ms <= created_ms => before.push(row),
                 false => {}
             }
@@ -179,7 +179,7 @@ impl LangGraph {
             }
             _ => {
                 let mut messages = branch.map(|branch| branch.messages.clone()).unwrap_or_default();
-                messages.extend(as_messages(self.said_in(thread, branch).await?));
+                messages.extend(as_messages(self.messages_in(thread, branch).await?));
                 Ok(messages)
             }
         }

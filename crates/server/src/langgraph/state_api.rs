@@ -10,14 +10,14 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use store::{RunRow, Status};
 use wire::langgraph::Checkpoint;
-use wire::langserve::{Message, Speaker};
+use wire::langserve::{Message, MessageKind};
 
 use super::ids::CheckpointId;
-use super::state::{SpokenLine, conversation, fault_of, fresh_edit, output_of, values_of};
+use super::state::{RunMessage, conversation, fault_of, fresh_edit, output_of, values_of};
 use super::threads::{Branch, Thread};
 use super::{Answer, LangGraph, Query, calendar, contains, ids, invalid, limit_of, not_found, read_or_default};
 use crate::guard::{Identity, now_ms};
-use crate::langserve::{Caller, Refused, Sent, json_of};
+use crate::langserve::{Caller, RawJson, Refused, json_of};
 
 /// Runs whose steps are looked through for a history.
 const RUNS_MAX: usize = 200;
@@ -33,7 +33,7 @@ pub(super) fn routes() -> Router<LangGraph> {
 }
 
 /// A place in a thread's past, and the conversation there.
-pub(super) struct Moment {
+pub(super) struct CheckpointState {
     pub(super) id: CheckpointId,
     parent: Option<CheckpointId>,
     pub(super) messages: Vec<Message>,
@@ -44,7 +44,7 @@ pub(super) struct Moment {
     at_ms: i64,
 }
 
-impl Moment {
+impl CheckpointState {
     fn json(&self, thread: &str) -> Value {
         let checkpoint = |id: &CheckpointId| json!({ "thread_id": thread, "checkpoint_ns": "", "checkpoint_id": id.to_string() });
         let interrupts: Vec<&Value> = self.tasks.iter().filter_map(|task| task["interrupts"].as_array()).flatten().collect();
@@ -84,10 +84,10 @@ impl LangGraph {
         })
     }
 
-    async fn edited(&self, thread: &Thread, head: Option<&RunRow>) -> Result<Moment, Refused> {
+    async fn edited(&self, thread: &Thread, head: Option<&RunRow>) -> Result<CheckpointState, Refused> {
         let branch = thread.branch().cloned().unwrap_or_default();
         let parent = head.map(|head| CheckpointId::End { run: head.run.clone() });
-        Ok(Moment {
+        Ok(CheckpointState {
             id: CheckpointId::Edit(branch.checkpoint),
             parent,
             values: self.values(thread, head).await?,
@@ -100,7 +100,7 @@ impl LangGraph {
     }
 
     /// Every place of a run, oldest first.
-    pub(super) async fn moments(&self, thread: &Thread, row: &RunRow) -> Result<Vec<Moment>, Refused> {
+    pub(super) async fn moments(&self, thread: &Thread, row: &RunRow) -> Result<Vec<CheckpointState>, Refused> {
         let (past, trouble) = History::up_to_error(self.store(), self.engine().flows(), &row.run).await.map_err(Refused::of)?;
         if let Some(error) = trouble.filter(|_| past.events.is_empty()) {
             return Err(Refused::of(error));
@@ -110,23 +110,28 @@ impl LangGraph {
         let input = past.start.as_ref().map(|start| start.input.clone()).unwrap_or_default();
         let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
         let interrupts = self.interrupts(Some(row)).await?;
-        let (mut said, mut moments): (Vec<SpokenLine>, Vec<Moment>) = (Vec::new(), Vec::new());
+        let (mut said, mut moments): (Vec<RunMessage>, Vec<CheckpointState>) = (Vec::new(), Vec::new());
         let run_id = ids::shown(row.run.as_str());
         let graph_id = &row.flow;
-        let moment =
-            |id: CheckpointId, said: &[SpokenLine], output: Option<&Value>, next: Vec<String>, step: Value, at_ms: i64, moments: &[Moment]| {
-                let messages = conversation(&row.run, input_shape, &before, &input, said, output);
-                Moment {
-                    parent: moments.last().map(|moment| moment.id.clone()),
-                    values: values_of(input_shape, &messages, output, &more),
-                    tasks: next.iter().map(|node| task(&row.run, &id, node)).collect(),
-                    metadata: json!({ "source": "loop", "step": step, "run_id": run_id, "thread_id": thread.id, "graph_id": graph_id }),
-                    messages,
-                    next,
-                    id,
-                    at_ms,
-                }
-            };
+        let moment = |id: CheckpointId,
+                      said: &[RunMessage],
+                      output: Option<&Value>,
+                      next: Vec<String>,
+                      step: Value,
+                      at_ms: i64,
+                      moments: &[CheckpointState]| {
+            let messages = conversation(&row.run, input_shape, &before, &input, said, output);
+            CheckpointState {
+                parent: moments.last().map(|moment| moment.id.clone()),
+                values: values_of(input_shape, &messages, output, &more),
+                tasks: next.iter().map(|node| task(&row.run, &id, node)).collect(),
+                metadata: json!({ "source": "loop", "step": step, "run_id": run_id, "thread_id": thread.id, "graph_id": graph_id }),
+                messages,
+                next,
+                id,
+                at_ms,
+            }
+        };
         let times = past.told_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
         for (told, at_ms) in past.events.iter().zip(times) {
             match &told.event {
@@ -135,7 +140,7 @@ impl LangGraph {
                     let next = moment(id, &said, None, vec![node.to_string()], json!(step), at_ms, &moments);
                     moments.push(next);
                 }
-                Event::Said { role, content } => said.push(SpokenLine { role: role.clone(), content: content.clone() }),
+                Event::Said { role, content } => said.push(RunMessage { role: role.clone(), content: content.clone() }),
                 _ => {}
             }
         }
@@ -158,7 +163,7 @@ impl LangGraph {
     }
 
     /// The place that a client names.
-    pub(super) async fn moment_at(&self, thread: &Thread, id: &str) -> Result<Moment, Refused> {
+    pub(super) async fn moment_at(&self, thread: &Thread, id: &str) -> Result<CheckpointState, Refused> {
         let missing = || not_found("Checkpoint", id);
         let wanted = CheckpointId::parse(id).ok_or_else(missing)?;
         let run = match &wanted {
@@ -227,9 +232,9 @@ pub(super) fn add_messages(mut old: Vec<Message>, new: Vec<Message>) -> Vec<Mess
     for message in new {
         let same = message.id().and_then(|id| old.iter().position(|known| known.id() == Some(id)));
         match (message.speaker(), same) {
-            (Speaker::Remove, Some(at)) => drop(old.remove(at)),
-            (Speaker::Remove, None) if message.id() == Some("__remove_all__") => old.clear(),
-            (Speaker::Remove, None) => {}
+            (MessageKind::Remove, Some(at)) => drop(old.remove(at)),
+            (MessageKind::Remove, None) if message.id() == Some("__remove_all__") => old.clear(),
+            (MessageKind::Remove, None) => {}
             (_, Some(at)) => old[at] = message,
             (_, None) => old.push(message),
         }
@@ -253,7 +258,7 @@ struct RunState {
     checkpoint: Option<Checkpoint>,
 }
 
-async fn show_by_body(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn show_by_body(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let RunState { checkpoint } = read_or_default(&body)?;
     let thread = graph.thread(&caller.who, &id).await?;
     let state = match checkpoint.and_then(|checkpoint| checkpoint.checkpoint_id) {
@@ -272,7 +277,7 @@ struct Update {
     as_node: Option<String>,
 }
 
-async fn update(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn update(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let Update { values, checkpoint, checkpoint_id, as_node } = read_or_default(&body)?;
     let thread = graph.thread(&caller.who, &id).await?;
     let _lock = graph.lock(&thread.engine).await;
@@ -293,13 +298,13 @@ async fn update(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Past {
+struct HistoryQuery {
     limit: Option<usize>,
     before: Option<Value>,
     metadata: Option<Map<String, Value>>,
 }
 
-async fn history(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn history(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     history_of(&graph, &caller, &id, read_or_default(&body)?).await
 }
 
@@ -311,11 +316,11 @@ struct PastQuery {
 
 async fn history_by_query(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Query(query): Query<PastQuery>) -> Answer {
     let PastQuery { limit, before } = query;
-    history_of(&graph, &caller, &id, Past { limit, before: before.map(Value::String), metadata: None }).await
+    history_of(&graph, &caller, &id, HistoryQuery { limit, before: before.map(Value::String), metadata: None }).await
 }
 
 /// Newest first.
-async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: Past) -> Answer {
+async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQuery) -> Answer {
     let thread = graph.thread(&caller.who, id).await?;
     let limit = limit_of(past.limit);
     let before = match &past.before {

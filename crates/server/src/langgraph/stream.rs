@@ -1,8 +1,8 @@
-//! A run's events, sent as they come, and from any place on for whoever comes back.
+//! A run's events, sent as they come, and from any position for a client that reconnects.
 //!
 //! An event of the engine becomes a few frames ([`frames`]); the id of a frame says how far its reader is: the events of the run and of those below it, and
 //! where it is within the frames of one event. A reader that comes back with it gets the rest, after a restart too: events are the journal, read again. Pieces of answers have no ids:
-//! whoever missed some gets the whole answer with the next `values`.
+//! a client that missed some gets the whole answer with the next `values`.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -36,20 +36,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 pub(super) const POLL: Duration = Duration::from_millis(50);
 /// A run that waits for a person may have told something that is still on its way.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
-/// Whoever starts a run in the background has so long to follow it before nobody is thought to.
+/// Time in which the client that started a run in the background can begin to follow it.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
 
 /// A place among the streams of its user and of the server.
-pub(super) type Open = Option<(StreamPermit, metrics::Open)>;
+pub(super) type StreamSlot = Option<(StreamPermit, metrics::OpenStream)>;
 
-pub(super) fn open(graph: &LangGraph, caller: &Caller) -> Result<Open, Refused> {
+pub(super) fn open(graph: &LangGraph, caller: &Caller) -> Result<StreamSlot, Refused> {
     Ok(match &graph.0.service.0.api {
         Some(api) => Some((api.0.quota.stream(&caller.who.user)?, api.0.metrics.stream_opened())),
         None => None,
     })
 }
 
-/// Listens to a run until whoever wanted it does, so that its answer is generated in pieces.
+/// Watches a run until its client does, so that its answer is generated in pieces.
 pub(super) fn expect(mut family: TreeWatcher) {
     tokio::spawn(async move {
         let _ = tokio::time::timeout(EXPECTED_FOR, async { while family.next().await.is_some() {} }).await;
@@ -57,14 +57,14 @@ pub(super) fn expect(mut family: TreeWatcher) {
 }
 
 /// How far a reader is: `e-12_3.0-5`, and within the frames of the next event `e-12_3.0-5!3.0-5.2`.
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     heard: Cursor,
     /// Of an event whose frames were not all read: its run, its number, and how many were.
     within: Option<(String, u64, usize)>,
 }
 
-impl Place {
-    pub(super) fn parse(text: &str) -> Option<Place> {
+impl StreamPosition {
+    pub(super) fn parse(text: &str) -> Option<StreamPosition> {
         let text = text.strip_prefix('e')?;
         let (cursor, within) = text.split_once('!').map_or((text, None), |(cursor, within)| (cursor, Some(within)));
         let within = match within {
@@ -75,7 +75,7 @@ impl Place {
                 Some((path.to_owned(), seq.parse().ok()?, count.parse().ok()?))
             }
         };
-        Some(Place { heard: Cursor::parse(cursor)?, within })
+        Some(StreamPosition { heard: Cursor::parse(cursor)?, within })
     }
 
     /// How many of an event's frames were read.
@@ -89,7 +89,7 @@ impl Place {
 }
 
 /// Does what a client wanted to happen when it goes away.
-pub(super) struct Leaving {
+pub(super) struct DisconnectAction {
     graph: LangGraph,
     run: RunId,
     cancels: bool,
@@ -97,9 +97,9 @@ pub(super) struct Leaving {
     is_complete: bool,
 }
 
-impl Leaving {
-    pub(super) fn new(graph: &LangGraph, run: &RunId, cancels: bool, deletes: bool) -> Leaving {
-        Leaving { graph: graph.clone(), run: run.clone(), cancels, deletes, is_complete: false }
+impl DisconnectAction {
+    pub(super) fn new(graph: &LangGraph, run: &RunId, cancels: bool, deletes: bool) -> DisconnectAction {
+        DisconnectAction { graph: graph.clone(), run: run.clone(), cancels, deletes, is_complete: false }
     }
 
     pub(super) fn is_complete(&mut self) {
@@ -107,7 +107,7 @@ impl Leaving {
     }
 }
 
-impl Drop for Leaving {
+impl Drop for DisconnectAction {
     fn drop(&mut self) {
         let is_cancelled = self.cancels && !self.is_complete;
         if !is_cancelled && !self.deletes {
@@ -132,14 +132,14 @@ pub(super) fn follow(
     mut begun: StartedTurn,
     modes: Vec<StreamMode>,
     has_subgraphs: bool,
-    from: Option<Place>,
-    open: Open,
+    from: Option<StreamPosition>,
+    open: StreamSlot,
 ) -> Answer {
     let Some(family) = begun.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
     let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let teller = StreamWriter::new(&begun, modes, has_subgraphs);
-    let leaving = Leaving::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
-    let task = Telling {
+    let leaving = DisconnectAction::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
+    let task = StreamTask {
         graph: graph.clone(),
         run: begun.run.clone(),
         user: caller.who.user.clone(),
@@ -153,7 +153,7 @@ pub(super) fn follow(
         from,
         leaving,
     };
-    tokio::spawn(task.tell(family).in_current_span());
+    tokio::spawn(task.write(family).in_current_span());
     let bytes = unfold((receiver, open), |(mut receiver, open)| async move {
         let chunk = match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
             Ok(chunk) => chunk?,
@@ -167,7 +167,7 @@ pub(super) fn follow(
     Ok(located(response, &begun, "stream"))
 }
 
-struct Telling {
+struct StreamTask {
     graph: LangGraph,
     run: RunId,
     user: UserId,
@@ -179,27 +179,27 @@ struct Telling {
     teller: StreamWriter,
     to: mpsc::Sender<Bytes>,
     heard: Cursor,
-    from: Option<Place>,
-    leaving: Leaving,
+    from: Option<StreamPosition>,
+    leaving: DisconnectAction,
 }
 
 /// The reader went away.
-struct Gone;
+struct ClientGone;
 
-impl Telling {
-    async fn tell(mut self, family: TreeWatcher) {
-        // A reader that is gone has its wishes carried out when this is dropped.
-        if self.told(family).await.is_ok() {
+impl StreamTask {
+    async fn write(mut self, family: TreeWatcher) {
+        // What a client wants to happen when it disconnects is done when this is dropped.
+        if self.write_frames(family).await.is_ok() {
             self.leaving.is_complete();
         }
     }
 
-    async fn told(&mut self, mut family: TreeWatcher) -> Result<(), Gone> {
+    async fn write_frames(&mut self, mut family: TreeWatcher) -> Result<(), ClientGone> {
         let (graph, user, thread, run) = (self.graph.clone(), self.user.clone(), self.thread.clone(), self.run.clone());
         let is_queued = self.is_queued;
         let rest = async move { rests(&graph, &user, &thread, &run, is_queued).await };
         tokio::pin!(rest);
-        // Whoever answers a question hears of a run that has told its start before.
+        // A client that answers a question follows a run whose start was sent before.
         if self.is_answered {
             self.send(vec![self.teller.metadata()], None).await?;
         }
@@ -208,7 +208,7 @@ impl Telling {
                 biased;
                 heard = family.next() => match heard {
                     Some(Ok(heard)) => {
-                        if self.hear(&heard).await? {
+                        if self.write_item(&heard).await? {
                             break true;
                         }
                     }
@@ -227,17 +227,17 @@ impl Telling {
                         return Ok(());
                     }
                 },
-                () = self.to.closed() => return Err(Gone),
+                () = self.to.closed() => return Err(ClientGone),
             }
         };
         if !is_over {
             while let Ok(Some(Ok(heard))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
-                if self.hear(&heard).await? {
+                if self.write_item(&heard).await? {
                     return self.send(vec![Frame::end()], None).await;
                 }
             }
             let row = self.graph.store().run(&self.run).await.ok().flatten();
-            let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| Gone)?;
+            let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| ClientGone)?;
             let frames = self.teller.interrupted(&interrupts);
             self.send(frames, None).await?;
         }
@@ -245,11 +245,11 @@ impl Telling {
     }
 
     /// Says whether that was the end of the run.
-    async fn hear(&mut self, heard: &TreeItem) -> Result<bool, Gone> {
+    async fn write_item(&mut self, heard: &TreeItem) -> Result<bool, ClientGone> {
         if std::mem::take(&mut self.is_unknown) {
             self.learn().await;
         }
-        let frames = self.teller.hear(heard);
+        let frames = self.teller.frames_of(heard);
         let FeedItem::Event(told, _) = &heard.seen else {
             self.send(frames, None).await?;
             return Ok(false);
@@ -262,7 +262,7 @@ impl Telling {
         };
         let count = frames.len();
         let before = self.heard.to_string();
-        self.heard.hear(&path, told.seq);
+        self.heard.record(&path, told.seq);
         let after = format!("e{}", self.heard);
         for (at, frame) in frames.into_iter().enumerate().skip(skipped) {
             let id = if at + 1 == count { after.clone() } else { format!("e{before}!{path}-{}.{}", told.seq, at + 1) };
@@ -285,7 +285,7 @@ impl Telling {
         }
     }
 
-    async fn send(&self, frames: Vec<Frame>, id: Option<&str>) -> Result<(), Gone> {
+    async fn send(&self, frames: Vec<Frame>, id: Option<&str>) -> Result<(), ClientGone> {
         if frames.is_empty() {
             return Ok(());
         }
@@ -297,7 +297,7 @@ impl Telling {
             }
             text.push('\n');
         }
-        self.to.send(text.into()).await.map_err(|_| Gone)
+        self.to.send(text.into()).await.map_err(|_| ClientGone)
     }
 }
 

@@ -10,10 +10,10 @@ use scripted::{ScriptedHandler, mangled};
 use serde_json::{Map, Value, json};
 use store::{MemoryStore, Store};
 
-use super::begin::Wanted;
+use super::begin::BeginRequest;
 use super::*;
 use crate::guard::{Guard, Identity};
-use crate::langserve::{Caller, FlowSettings, InputShape, Served};
+use crate::langserve::{Caller, FlowSettings, InputShape, ServedFlow};
 
 const SCRIPT: &str = "when tool count reply 1\nwhen tool slow reply 1 after 400ms\n";
 
@@ -55,7 +55,7 @@ fn inc() -> Graph {
 fn service(store: Arc<dyn Store>) -> Service {
     let handler = ScriptedHandler::parse(SCRIPT).unwrap();
     let engine = Engine::new(store, Arc::new(handler), [answers(), inc()], Settings::default());
-    let one = |flow: &str, input_shape| Served { flow: flow.to_owned(), input_shape, base: Map::new(), settings: FlowSettings::none(flow) };
+    let one = |flow: &str, input_shape| ServedFlow { flow: flow.to_owned(), input_shape, base: Map::new(), settings: FlowSettings::none(flow) };
     let served = BTreeMap::from([("answers".to_owned(), one("answers", InputShape::Question)), ("inc".to_owned(), one("inc", InputShape::Bare))]);
     Service::new(engine, served, None)
 }
@@ -408,7 +408,7 @@ async fn p8_threads_runs_and_items_are_each_users_own() {
     let (ada, bob) = (caller("ada"), caller("bob"));
     let thread = graph.make_thread(&ada.who, None, threads::ThreadRecord::default()).await.ok().unwrap();
     let wish = serde_json::from_value(asks("hi")).unwrap();
-    let begun = graph.begin(Wanted { caller: &ada, thread: Some(&thread.id), wish, run: None, is_watched: false }).await.ok().unwrap();
+    let begun = graph.begin(BeginRequest { caller: &ada, thread: Some(&thread.id), wish, run: None, is_watched: false }).await.ok().unwrap();
     graph.outcome(&ada.who, &thread.id, &begun.run, false).await.ok().unwrap();
     assert!(graph.find_thread(&bob.who, &thread.id).await.ok().unwrap().is_none());
     assert!(graph.find_thread(&ada.who, &thread.id).await.ok().unwrap().is_some());
@@ -450,7 +450,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
     for bytes in mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(mangled::count()) {
         let call = async {
             let wish = crate::langserve::read(&bytes)?;
-            let begun = graph.begin(Wanted { caller: &nobody, thread: None, wish, run: None, is_watched: false }).await?;
+            let begun = graph.begin(BeginRequest { caller: &nobody, thread: None, wish, run: None, is_watched: false }).await?;
             graph.outcome(&nobody.who, &begun.thread.id, &begun.run, true).await
         };
         let answered = Box::pin(tokio::time::timeout(Duration::from_secs(10), call)).await;

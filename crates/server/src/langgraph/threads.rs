@@ -1,6 +1,6 @@
 //! Threads: a conversation of Baton, and the document that LangGraph's clients attach to it.
 
-use audit::{Event, What};
+use audit::{Event, EventKind};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -12,11 +12,11 @@ use store::{RunFilter, RunRow, Status, StoreError, ThreadRow};
 use wire::langgraph::ThreadStatus;
 use wire::langserve::Message;
 
-use super::records::{self, Kept, THREAD};
+use super::records::{self, StoredRecord, THREAD};
 use super::{Answer, LangGraph, calendar, check_metadata, ids, invalid, merged, not_found, read_or_default, search};
 use crate::api::thread_named;
 use crate::guard::{Identity, now_ms};
-use crate::langserve::{Caller, Refused, Sent, json_of};
+use crate::langserve::{Caller, RawJson, Refused, json_of};
 use crate::problem::Problem;
 
 /// Runs that were rolled back and are remembered as such, of one thread.
@@ -60,7 +60,7 @@ pub(super) struct Branch {
 pub(super) struct Thread {
     pub(super) id: String,
     pub(super) engine: ThreadId,
-    pub(super) record: Option<Kept<ThreadRecord>>,
+    pub(super) record: Option<StoredRecord<ThreadRecord>>,
     pub(super) row: Option<ThreadRow>,
 }
 
@@ -168,7 +168,7 @@ impl LangGraph {
             if let Some(api) = &self.0.service.0.api {
                 api.0.feed.gone(&who.user, &thread.engine);
                 api.0.backend.thread_deleted(&thread.engine).await?;
-                api.0.guard.record(Event::new(What::ThreadDeleted, who.user.as_str()).thread(thread.engine.as_str())).await?;
+                api.0.guard.record(Event::new(EventKind::ThreadDeleted, who.user.as_str()).thread(thread.engine.as_str())).await?;
             }
         }
         records::remove(self.store(), &who.user, THREAD, &thread.id).await?;
@@ -230,7 +230,7 @@ struct Update {
     values: Option<Value>,
 }
 
-async fn create(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn create(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let Create { thread_id, metadata, if_exists, supersteps } = read_or_default(&body)?;
     let metadata = metadata.unwrap_or_default();
     check_metadata(&metadata)?;
@@ -263,7 +263,7 @@ struct Change {
     metadata: Option<Map<String, Value>>,
 }
 
-async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Sent(body): Sent) -> Answer {
+async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let change: Change = read_or_default(&body)?;
     let thread = graph.thread(&caller.who, &id).await?;
     let mut kept = thread.kept();
@@ -297,7 +297,7 @@ struct Prune {
 
 const PRUNED_MAX: usize = 1_000;
 
-async fn prune(State(graph): State<LangGraph>, caller: Caller, Sent(body): Sent) -> Answer {
+async fn prune(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let Prune { thread_ids, strategy } = crate::langserve::read(&body)?;
     if thread_ids.len() > PRUNED_MAX {
         return Err(invalid(format!("at most {PRUNED_MAX} threads are pruned at once, not {}", thread_ids.len())));

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::begin::StartedTurn;
-use super::records::{self, Kept, Pages, WEBHOOK};
+use super::records::{self, Pages, StoredRecord, WEBHOOK};
 use super::{LangGraph, invalid, runs};
 use crate::api::Api;
 use crate::guard::Identity;
@@ -62,7 +62,7 @@ impl LangGraph {
     }
 }
 
-fn deliver_after(graph: LangGraph, kept: Kept<WebhookRecord>) {
+fn deliver_after(graph: LangGraph, kept: StoredRecord<WebhookRecord>) {
     tokio::spawn(async move {
         let run = RunId::from(kept.key.as_str());
         // One that waits for a person is not over; its answer comes with a run of its own webhook, or none.
@@ -79,7 +79,7 @@ fn deliver_after(graph: LangGraph, kept: Kept<WebhookRecord>) {
     });
 }
 
-async fn deliver(graph: &LangGraph, kept: &Kept<WebhookRecord>, run: &RunId) -> Result<(), String> {
+async fn deliver(graph: &LangGraph, kept: &StoredRecord<WebhookRecord>, run: &RunId) -> Result<(), String> {
     let who = Identity { user: kept.user.clone(), is_operator: false };
     let body = async {
         let thread = graph.thread(&who, &kept.value.thread).await?;

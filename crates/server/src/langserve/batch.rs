@@ -5,15 +5,20 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use futures::StreamExt as _;
 use futures::stream::FuturesOrdered;
-use wire::langserve::{About, AboutAll, Batch, Batched, Configs};
+use wire::langserve::{Batch, BatchMetadata, Batched, Configs, ResponseMetadata};
 
-use super::{Call, Caller, Refused, RunConfig, Sent, Service, json_of, read, uuid_of};
+use super::{Call, Caller, RawJson, Refused, RunConfig, Service, json_of, read, uuid_of};
 
 /// Runs of one batch that go at once; the others wait.
 const AT_ONCE_MAX: usize = 32;
 const INPUTS_MAX: usize = 1_000;
 
-pub(super) async fn batch(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> Result<Response, Refused> {
+pub(super) async fn batch(
+    State(service): State<Service>,
+    Path(path): Path<String>,
+    caller: Caller,
+    RawJson(body): RawJson,
+) -> Result<Response, Refused> {
     service.served(&path)?;
     let batch = read(&body)?;
     drop(body);
@@ -46,13 +51,13 @@ async fn batched(service: &Service, path: &str, caller: &Caller, batch: Batch) -
     for ((index, input), config) in inputs.into_iter().enumerate().zip(configs.iter().cycle()) {
         calls.push(Call::of(service, served, caller, input, config, Some(index))?);
     }
-    let (mut output, mut about) = (Vec::new(), AboutAll::default());
+    let (mut output, mut about) = (Vec::new(), BatchMetadata::default());
     let mut waiting = calls.into_iter();
     let mut going: FuturesOrdered<_> = waiting.by_ref().take(AT_ONCE_MAX).map(|call| service.finish(call)).collect();
     while let Some(finished) = going.next().await {
         let (run, value) = finished?;
         output.push(value);
-        about.responses.push(About { run_id: uuid_of(&run), feedback_tokens: Vec::new() });
+        about.responses.push(ResponseMetadata { run_id: uuid_of(&run), feedback_tokens: Vec::new() });
         about.run_ids.push(uuid_of(&run));
         going.extend(waiting.next().map(|call| service.finish(call)));
     }

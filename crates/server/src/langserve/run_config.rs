@@ -6,7 +6,7 @@ use graph::ThreadId;
 use serde_json::Value;
 use wire::langserve::Config;
 
-use super::{Caller, Refused, Served, Service};
+use super::{Caller, Refused, ServedFlow, Service};
 use crate::api::thread_named;
 
 /// Of the settings of a run, which every run of a batch keeps.
@@ -22,7 +22,7 @@ pub(crate) struct RunConfig {
 }
 
 impl RunConfig {
-    pub(crate) async fn of(service: &Service, served: &Served, caller: &Caller, config: &Config) -> Result<RunConfig, Refused> {
+    pub(crate) async fn of(service: &Service, served: &ServedFlow, caller: &Caller, config: &Config) -> Result<RunConfig, Refused> {
         let settings = served.settings.of(config)?;
         let bytes = serde_json::to_string(&settings).map_or(0, |text| text.len());
         if bytes > SETTINGS_BYTES_MAX {

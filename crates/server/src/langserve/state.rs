@@ -4,7 +4,7 @@ use engine::{Delivery, Engine, EngineError, History};
 use graph::{Effect, Event, Key, Question, RunId, TaskId, ThreadId, UserId, child_run};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use wire::langserve::{Message, Speaker, state_schema};
+use wire::langserve::{Message, MessageKind, state_schema};
 
 use super::Refused;
 
@@ -113,12 +113,12 @@ fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(
     let given = match input_shape {
         InputShape::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
         InputShape::Question | InputShape::Bare => {
-            let asked = messages.iter().rposition(|message| message.speaker() == Speaker::Human);
+            let asked = messages.iter().rposition(|message| message.speaker() == MessageKind::Human);
             let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "nobody asks anything: there is no human message"))?;
             let said = |message: &Message| match message.speaker() {
-                Speaker::Human => Some(json!({ "role": "user", "content": message.text() })),
-                Speaker::Ai | Speaker::Chat => Some(json!({ "role": "assistant", "content": message.text() })),
-                Speaker::System | Speaker::Tool | Speaker::Function | Speaker::Remove | Speaker::Unknown => None,
+                MessageKind::Human => Some(json!({ "role": "user", "content": message.text() })),
+                MessageKind::Ai | MessageKind::Chat => Some(json!({ "role": "assistant", "content": message.text() })),
+                MessageKind::System | MessageKind::Tool | MessageKind::Function | MessageKind::Remove | MessageKind::Unknown => None,
             };
             let history: Vec<Value> = messages[..asked].iter().filter_map(said).collect();
             let mut given = json!({ "question": messages[asked].text() });
@@ -135,17 +135,17 @@ fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(
 impl RequestShape {
     /// Whether it holds words that may not be the user's own.
     pub(super) fn is_tainted(&self) -> bool {
-        matches!(self, RequestShape::State { messages, .. } if messages.iter().any(|message| message.speaker() != Speaker::Human))
+        matches!(self, RequestShape::State { messages, .. } if messages.iter().any(|message| message.speaker() != MessageKind::Human))
     }
 
     pub(super) fn title(&self) -> Option<String> {
         let RequestShape::State { messages, .. } = self else { return None };
-        let asked = messages.iter().rev().find(|message| message.speaker() == Speaker::Human)?;
+        let asked = messages.iter().rev().find(|message| message.speaker() == MessageKind::Human)?;
         Some(asked.text().chars().take(120).collect())
     }
 
     /// The output as the caller takes it.
-    pub(super) fn dressed(&self, output: &Value) -> Value {
+    pub(super) fn shaped_output(&self, output: &Value) -> Value {
         let RequestShape::State { messages, context, rest, input_shape } = self else { return output.clone() };
         match input_shape {
             InputShape::Agent => {

@@ -16,9 +16,9 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tracing::Instrument as _;
-use wire::langserve::{Filter, Happening, Invoke, Op, Patch, StreamError};
+use wire::langserve::{Filter, Invoke, Op, Patch, StreamError, StreamEventItem};
 
-use super::{Call, Caller, Refused, RequestShape, RunConfig, Sent, Service, Watching, outcome, read, state, uuid_of};
+use super::{Call, Caller, RawJson, Refused, RequestShape, RunConfig, Service, StreamRequest, outcome, read, state, uuid_of};
 use crate::api::runs::hold;
 
 /// Events that may be queued for a client; beyond that the stream waits, and the run does not.
@@ -33,21 +33,26 @@ enum Form {
 
 type StreamResponse = Result<Response, Refused>;
 
-pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
-    let watching = read::<Invoke>(&body).map(|Invoke { input, config, .. }| Watching { input, config, filter: Filter::default() });
+pub(super) async fn stream(State(service): State<Service>, Path(path): Path<String>, caller: Caller, RawJson(body): RawJson) -> StreamResponse {
+    let watching = read::<Invoke>(&body).map(|Invoke { input, config, .. }| StreamRequest { input, config, filter: Filter::default() });
     begin(service, &path, &caller, watching?, Form::Updates).await
 }
 
-pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
+pub(super) async fn stream_log(State(service): State<Service>, Path(path): Path<String>, caller: Caller, RawJson(body): RawJson) -> StreamResponse {
     begin(service, &path, &caller, read(&body)?, Form::Log).await
 }
 
-pub(super) async fn stream_events(State(service): State<Service>, Path(path): Path<String>, caller: Caller, Sent(body): Sent) -> StreamResponse {
+pub(super) async fn stream_events(
+    State(service): State<Service>,
+    Path(path): Path<String>,
+    caller: Caller,
+    RawJson(body): RawJson,
+) -> StreamResponse {
     begin(service, &path, &caller, read(&body)?, Form::Events).await
 }
 
-async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching, form: Form) -> StreamResponse {
-    let Watching { input, config, filter } = watching;
+async fn begin(service: Service, path: &str, caller: &Caller, watching: StreamRequest, form: Form) -> StreamResponse {
+    let StreamRequest { input, config, filter } = watching;
     let shown = input.clone();
     let served = service.served(path)?;
     let run_config = RunConfig::of(&service, served, caller, &config).await?;
@@ -61,7 +66,7 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let tags = config.tags.unwrap_or_default();
     let teller = StreamWriter { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
-    tokio::spawn(tell(service, call, place, teller).in_current_span());
+    tokio::spawn(write(service, call, place, teller).in_current_span());
     let bytes =
         stream::unfold((from, open), |(mut from, open)| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), (from, open))) });
     let mut response = Response::new(Body::from_stream(bytes));
@@ -70,7 +75,7 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: Watching
     Ok(response)
 }
 
-async fn tell(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: StreamWriter) {
+async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: StreamWriter) {
     let engine = &service.0.engine;
     let mut order = call.take_order();
     let Call { came, answers, .. } = call;
@@ -165,7 +170,7 @@ impl StreamWriter {
         self.send("error", &StreamError { status_code, message }).await;
     }
 
-    fn happening(&self, event: &str, name: &str, data: Value, tags: Vec<String>) -> Happening {
+    fn happening(&self, event: &str, name: &str, data: Value, tags: Vec<String>) -> StreamEventItem {
         let is_root = name == self.name;
         let root = uuid_of(&self.run);
         let run_id = if is_root { root.clone() } else { format!("{root}:{}", self.nodes.step) };
@@ -175,7 +180,7 @@ impl StreamWriter {
             metadata.insert("langgraph_node".into(), json!(name));
         }
         let parent_ids = if is_root { Vec::new() } else { vec![root] };
-        Happening { event: event.to_owned(), data, name: name.to_owned(), tags, run_id, metadata, parent_ids }
+        StreamEventItem { event: event.to_owned(), data, name: name.to_owned(), tags, run_id, metadata, parent_ids }
     }
 
     async fn began(&self, flow: &str) -> bool {
@@ -186,7 +191,7 @@ impl StreamWriter {
                 let value = json!({ "id": id, "streamed_output": [], "final_output": null, "logs": {}, "name": self.name, "type": CHAIN });
                 self.send("data", &Patch { ops: vec![Op::replace("", value)] }).await
             }
-            Form::Events if self.filter.lets(&self.name, CHAIN, &self.tags) => {
+            Form::Events if self.filter.includes(&self.name, CHAIN, &self.tags) => {
                 let _ = flow;
                 self.send("data", &self.happening("on_chain_start", &self.name, json!({ "input": self.input }), self.tags.clone())).await
             }
@@ -216,7 +221,7 @@ impl StreamWriter {
                 | Event::Edited { .. }
                 | Event::Ended { .. } => !self.to.is_closed(),
             },
-            FeedItem::Delta { text, .. } if self.form == Form::Events && self.filter.lets("model", "chat_model", &[]) => {
+            FeedItem::Delta { text, .. } if self.form == Form::Events && self.filter.includes("model", "chat_model", &[]) => {
                 let mut chunk = wire::langserve::Message::ai(&**text);
                 chunk.kind = "AIMessageChunk".to_owned();
                 self.send("data", &self.happening("on_chat_model_stream", "model", json!({ "chunk": chunk }), Vec::new())).await
@@ -233,7 +238,7 @@ impl StreamWriter {
         let tags = self.step_tags();
         match self.form {
             Form::Updates => true,
-            Form::Log if self.filter.lets(node, CHAIN, &tags) => {
+            Form::Log if self.filter.includes(node, CHAIN, &tags) => {
                 let value = json!({
                     "id": format!("{}:{}", uuid_of(&self.run), self.nodes.step),
                     "name": node,
@@ -248,7 +253,9 @@ impl StreamWriter {
                 });
                 self.send("data", &Patch { ops: vec![Op::add(self.log(node), value)] }).await
             }
-            Form::Events if self.filter.lets(node, CHAIN, &tags) => self.send("data", &self.happening("on_chain_start", node, json!({}), tags)).await,
+            Form::Events if self.filter.includes(node, CHAIN, &tags) => {
+                self.send("data", &self.happening("on_chain_start", node, json!({}), tags)).await
+            }
             Form::Log | Form::Events => true,
         }
     }
@@ -259,10 +266,10 @@ impl StreamWriter {
         let tags = self.step_tags();
         match self.form {
             Form::Updates if has_noted => self.send("data", &json!({ node: noted })).await,
-            Form::Log if self.filter.lets(node, CHAIN, &tags) => {
+            Form::Log if self.filter.includes(node, CHAIN, &tags) => {
                 self.send("data", &Patch { ops: vec![Op::add(format!("{}/final_output", self.log(node)), noted)] }).await
             }
-            Form::Events if self.filter.lets(node, CHAIN, &tags) => {
+            Form::Events if self.filter.includes(node, CHAIN, &tags) => {
                 self.send("data", &self.happening("on_chain_end", node, json!({ "output": noted }), tags)).await
             }
             Form::Updates | Form::Log | Form::Events => true,
@@ -282,7 +289,7 @@ impl StreamWriter {
             Form::Log => {
                 self.send("data", &Patch { ops: vec![Op::add("/streamed_output/-", update), Op::replace("/final_output", output.clone())] }).await
             }
-            Form::Events if self.filter.lets(&self.name, CHAIN, &self.tags) => {
+            Form::Events if self.filter.includes(&self.name, CHAIN, &self.tags) => {
                 let streamed = self.happening("on_chain_stream", &self.name, json!({ "chunk": update }), self.tags.clone());
                 self.send("data", &streamed).await
                     && self.send("data", &self.happening("on_chain_end", &self.name, json!({ "output": output }), self.tags.clone())).await

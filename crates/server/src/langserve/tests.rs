@@ -52,7 +52,7 @@ fn service() -> (Service, Engine) {
     let handler = ScriptedHandler::parse("when tool count reply 1 after 30ms once").unwrap();
     let flows = std::iter::once(echo()).chain(others());
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(handler), flows, Settings::default());
-    let one = |flow: &str, input_shape, base: Value| Served {
+    let one = |flow: &str, input_shape, base: Value| ServedFlow {
         flow: flow.to_owned(),
         input_shape,
         base: base.as_object().unwrap().clone(),
@@ -320,7 +320,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(handler), [echo()], Settings::default());
     let served = [(
         "graph".to_owned(),
-        Served { flow: "echo".into(), input_shape: InputShape::Agent, base: Map::new(), settings: FlowSettings::none("echo") },
+        ServedFlow { flow: "echo".into(), input_shape: InputShape::Agent, base: Map::new(), settings: FlowSettings::none("echo") },
     )];
     let service = Service::new(engine, served.into(), None);
     let nobody = caller("nobody");

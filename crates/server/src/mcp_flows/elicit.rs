@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::{ElicitationMode, Peer, RoleServer};
 use serde_json::{Map, Value, json};
 
-use crate::turn::{Asks, StartedTurn, answer_value, hint};
+use crate::turn::{OpenQuestion, StartedTurn, answer_value, hint};
 
 /// The field of a form for a question whose answer is no object.
 const ANSWER: &str = "answer";
@@ -21,7 +21,7 @@ pub(super) fn can(peer: &Peer<RoleServer>) -> bool {
     peer.supported_elicitation_modes().contains(&ElicitationMode::Form)
 }
 
-pub(super) fn params(asks: &Asks) -> ElicitRequestParams {
+pub(super) fn params(asks: &OpenQuestion) -> ElicitRequestParams {
     let message = asks.waiting.question.prompt.clone();
     let schema = |form: Value| serde_json::from_value::<ElicitationSchema>(form).ok();
     let plain =
@@ -31,7 +31,7 @@ pub(super) fn params(asks: &Asks) -> ElicitRequestParams {
     ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema }
 }
 
-pub(super) fn requests(asks: &Asks) -> InputRequests {
+pub(super) fn requests(asks: &OpenQuestion) -> InputRequests {
     BTreeMap::from([(QUESTION.to_owned(), InputRequest::Elicitation(ElicitRequest::new(params(asks))))])
 }
 
@@ -47,7 +47,7 @@ pub(super) fn response(answers: &InputResponses) -> (ElicitationAction, Option<V
 }
 
 /// The fields of the question's schema that a form can have.
-fn form(asks: &Asks) -> Value {
+fn form(asks: &OpenQuestion) -> Value {
     let Some(schema) = &asks.waiting.question.schema else { return Value::Null };
     let simple = |field: &Value| field.get("enum").is_some() || matches!(field["type"].as_str(), Some("string" | "boolean" | "integer" | "number"));
     match schema["properties"].as_object() {
@@ -68,7 +68,7 @@ fn form(asks: &Asks) -> Value {
 }
 
 /// A filled form as the value that the question takes; `None` if it is none.
-pub(super) fn value(asks: &Asks, content: &Value) -> Option<Value> {
+pub(super) fn value(asks: &OpenQuestion, content: &Value) -> Option<Value> {
     let has_fields = asks.waiting.question.schema.as_ref().is_some_and(|schema| schema.get("properties").is_some());
     match content.get(ANSWER) {
         Some(Value::String(text)) if !has_fields || !content_is_form(asks, content) => answer_value(text, &asks.waiting).ok(),
@@ -87,13 +87,13 @@ pub(super) fn value(asks: &Asks, content: &Value) -> Option<Value> {
 }
 
 /// Whether the form had a field of that name itself.
-fn content_is_form(asks: &Asks, content: &Value) -> bool {
+fn content_is_form(asks: &OpenQuestion, content: &Value) -> bool {
     let fields = asks.waiting.question.schema.as_ref().and_then(|schema| schema["properties"].as_object());
     content.as_object().is_some_and(|content| content.keys().all(|name| fields.is_some_and(|fields| fields.contains_key(name))))
 }
 
 /// For hosts that can ask nobody: the question, and how to answer it.
-pub(super) fn told(begun: &StartedTurn, asks: &Asks) -> CallToolResult {
+pub(super) fn question_result(begun: &StartedTurn, asks: &OpenQuestion) -> CallToolResult {
     let question = &asks.waiting.question;
     let words = format!(
         "A person must answer before this goes on.\n\n{}\n\n{} Ask the user, then call answer_question with run {:?} and their answer.",

@@ -1,9 +1,9 @@
 //! Flows for MCP hosts: every flow is a tool and a prompt, and documents, answers and their sources are resources. At `/mcp` of `baton serve`, and over standard
 //! input and output (`baton mcp flows`).
 //!
-//! A call of a flow is a run. Its steps and tools are told as progress, and cancelling the call stops the run. A question to a person is put to the host by
+//! A call of a flow is a run. Its steps and tools are sent as progress, and cancelling the call stops the run. A question to a person is put to the host by
 //! elicitation: as a request of its own to hosts of the earlier revisions, as an `input_required` result to hosts of 2026-07-28, whose `requestState` names the run.
-//! Hosts that can ask nobody are told the question, and the tool [`ANSWER`] takes the answer.
+//! Hosts that cannot ask anybody receive the question as text, and the tool [`ANSWER`] takes the answer.
 
 mod elicit;
 mod resources;
@@ -33,7 +33,7 @@ use crate::guard::Identity;
 use crate::mcp;
 use crate::oidc;
 use crate::problem::Problem;
-use crate::turn::{self, Answered, Happened, Rest, StartedTurn, Terms, Turn};
+use crate::turn::{self, Answered, StartedTurn, Turn, TurnEvent, TurnHeaders, TurnOutcome};
 
 /// Sessions at the same time; idle ones end after some minutes.
 const SESSIONS_MAX: usize = 256;
@@ -119,10 +119,10 @@ impl Flows {
         self.who.clone().or_else(of_request).ok_or_else(|| ErrorData::internal_error("the session has no user", None))
     }
 
-    fn terms(context: &RequestContext<RoleServer>) -> Result<Terms, ErrorData> {
+    fn terms(context: &RequestContext<RoleServer>) -> Result<TurnHeaders, ErrorData> {
         let headers = context.extensions.get::<Parts>().map(|parts| parts.headers.clone()).unwrap_or_default();
         let key = context.meta.0.0.get(mcp_hub::repeatability::KEY).and_then(Value::as_str);
-        Ok(Terms::of(&headers).map_err(|problem| failed(&problem))?.or_key(key))
+        Ok(TurnHeaders::of(&headers).map_err(|problem| failed(&problem))?.or_key(key))
     }
 
     fn tools(&self) -> Vec<Tool> {
@@ -155,7 +155,7 @@ impl Flows {
     }
 
     /// Follows a run to its rest, telling its progress. Stops it when the call is cancelled.
-    async fn follow(&self, begun: &mut StartedTurn, context: &RequestContext<RoleServer>, steps: &mut f64) -> Result<Rest, ErrorData> {
+    async fn follow(&self, begun: &mut StartedTurn, context: &RequestContext<RoleServer>, steps: &mut f64) -> Result<TurnOutcome, ErrorData> {
         let token = context.meta.get_progress_token();
         if let Some(mut events) = begun.events() {
             loop {
@@ -169,10 +169,10 @@ impl Flows {
                 };
                 let Some(happened) = happened else { break };
                 let words = match happened {
-                    Happened::StepStarted { step } => step,
-                    Happened::ToolStarted { tool, .. } => format!("calls {tool}"),
-                    Happened::ToolFinished { tool, result: Err(why), .. } => format!("{tool} failed: {why}"),
-                    Happened::StepFinished { .. } | Happened::Text(_) | Happened::ToolFinished { .. } | Happened::Noted { .. } => continue,
+                    TurnEvent::StepStarted { step } => step,
+                    TurnEvent::ToolStarted { tool, .. } => format!("calls {tool}"),
+                    TurnEvent::ToolFinished { tool, result: Err(why), .. } => format!("{tool} failed: {why}"),
+                    TurnEvent::StepFinished { .. } | TurnEvent::Text(_) | TurnEvent::ToolFinished { .. } | TurnEvent::Noted { .. } => continue,
                 };
                 *steps += 1.0;
                 if let Some(token) = token.clone() {
@@ -181,7 +181,7 @@ impl Flows {
                 }
             }
         }
-        turn::rest(&self.api, &begun.run).await.map_err(|problem| failed(&problem))
+        turn::outcome(&self.api, &begun.run).await.map_err(|problem| failed(&problem))
     }
 
     /// Follows a run until it is answered, asking the host what it asks.
@@ -189,10 +189,12 @@ impl Flows {
         let mut steps = 0.0;
         for _ in 0..QUESTIONS_MAX {
             let asks = match self.follow(&mut begun, context, &mut steps).await? {
-                Rest::Answered(answered) => return Ok(result(&begun, &answered).into()),
-                Rest::Failed(why) => return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run failed: {why}"))]).into()),
-                Rest::Cancelled(why) => return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run was stopped: {why}"))]).into()),
-                Rest::Asks(asks) => asks,
+                TurnOutcome::Answered(answered) => return Ok(result(&begun, &answered).into()),
+                TurnOutcome::Failed(why) => return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run failed: {why}"))]).into()),
+                TurnOutcome::Cancelled(why) => {
+                    return Ok(CallToolResult::error(vec![ContentBlock::text(format!("the run was stopped: {why}"))]).into());
+                }
+                TurnOutcome::Question(asks) => asks,
             };
             let has_rounds = context.peer.peer_info().is_some_and(|info| info.protocol_version >= ProtocolVersion::V_2026_07_28);
             if has_rounds {
@@ -200,7 +202,7 @@ impl Flows {
                 return Ok(InputRequiredResult::new(Some(requests), Some(begun.run.to_string())).into());
             }
             if !elicit::can(&context.peer) {
-                return Ok(elicit::told(&begun, &asks).into());
+                return Ok(elicit::question_result(&begun, &asks).into());
             }
             let answered = tokio::select! {
                 answered = context.peer.create_elicitation(elicit::params(&asks)) => answered,
@@ -301,7 +303,7 @@ impl ServerHandler for Flows {
             return self.finish(&who, begun, &context).await;
         }
         let Arguments { question, thread, approve, strict, settings } = serde_json::from_value(given).map_err(wrong)?;
-        let wish = wire::api::NewRun { thread, approve, strict, settings, ..turn::plain_wish(&request.name, question) };
+        let wish = wire::api::NewRun { thread, approve, strict, settings, ..turn::new_run(&request.name, question) };
         // What a host's model wrote may not be the user's own words.
         let turn = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
         let begun = turn::begin(&self.api, &who, "mcp", &Self::terms(&context)?, turn, true).await;

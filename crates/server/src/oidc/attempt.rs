@@ -53,7 +53,7 @@ impl Attempt {
         self.derive("nonce")
     }
 
-    /// PKCE's secret, which only the provider's token endpoint is told.
+    /// PKCE's secret, which only the provider's token endpoint receives.
     pub(super) fn verifier(&self) -> String {
         self.derive("verifier")
     }

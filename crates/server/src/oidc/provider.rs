@@ -122,7 +122,7 @@ impl Provider {
         }
         let exchanged = self.ask(request.body(query(&form))).await;
         exchanged.map_err(|why| match &self.secret {
-            Some(secret) => secret.struck_from(&why),
+            Some(secret) => secret.redact_in(&why),
             None => why,
         })
     }

@@ -30,7 +30,7 @@ struct Start {
 }
 
 /// A request without its body, which cannot be kept while something is waited for.
-struct Visit {
+struct RequestHead {
     uri: Uri,
     headers: HeaderMap,
     peer: Option<Peer>,
@@ -38,21 +38,26 @@ struct Visit {
     base: Result<String, Problem>,
 }
 
-impl Visit {
-    fn of(api: &Api, request: &Request) -> Visit {
-        Visit { uri: request.uri().clone(), headers: request.headers().clone(), peer: api.0.guard.peer(request), base: api.0.guard.base_of(request) }
+impl RequestHead {
+    fn of(api: &Api, request: &Request) -> RequestHead {
+        RequestHead {
+            uri: request.uri().clone(),
+            headers: request.headers().clone(),
+            peer: api.0.guard.peer(request),
+            base: api.0.guard.base_of(request),
+        }
     }
 }
 
 /// Sends the browser to the provider.
 async fn start(State(api): State<Api>, request: Request) -> Response {
-    let visit = Visit::of(&api, &request);
+    let visit = RequestHead::of(&api, &request);
     drop(request);
     let begun = async {
         let oidc = provider(&api)?;
         let Query(Start { to }) = Query::try_from_uri(&visit.uri).map_err(|error| Problem::invalid(error.body_text()))?;
         let endpoints = oidc.0.provider.endpoints().await.map_err(unreachable)?;
-        let site = Site::of(oidc, &visit)?;
+        let site = ServerOrigin::of(oidc, &visit)?;
         let attempt = Attempt::new(to.as_deref(), now_ms())?;
         let settings = &oidc.0.settings;
         let mut url = endpoints.authorization.clone();
@@ -82,10 +87,10 @@ struct Callback {
 
 /// Takes the provider's answer and lets the user in.
 async fn callback(State(api): State<Api>, request: Request) -> Response {
-    let visit = Visit::of(&api, &request);
+    let visit = RequestHead::of(&api, &request);
     drop(request);
     let signed_in = finish(&api, &visit).await;
-    let site = provider(&api).and_then(|oidc| Site::of(oidc, &visit));
+    let site = provider(&api).and_then(|oidc| ServerOrigin::of(oidc, &visit));
     let mut response = match signed_in {
         Ok((to, cookie)) => redirect(&to, &[cookie]).unwrap_or_else(|problem| page(&problem)),
         Err(problem) => {
@@ -102,7 +107,7 @@ async fn callback(State(api): State<Api>, request: Request) -> Response {
     response
 }
 
-async fn finish(api: &Api, visit: &Visit) -> Result<(String, String), Problem> {
+async fn finish(api: &Api, visit: &RequestHead) -> Result<(String, String), Problem> {
     let oidc = provider(api)?;
     let Query(answer) = Query::<Callback>::try_from_uri(&visit.uri).map_err(|error| Problem::bad_request(error.body_text()))?;
     let cookie = guard::cookie_named(&visit.headers, COOKIE);
@@ -122,7 +127,7 @@ async fn finish(api: &Api, visit: &Visit) -> Result<(String, String), Problem> {
     }
     let code = answer.code.ok_or_else(|| Problem::bad_request("the provider's answer has no code"))?;
     let _place = oidc.0.at_once.try_acquire().map_err(|_| Problem::busy("many people sign in at the moment; try again"))?;
-    let site = Site::of(oidc, visit)?;
+    let site = ServerOrigin::of(oidc, visit)?;
     let refused = |why: String| {
         tracing::warn!("a sign-in was refused: {why}");
         forbidden("the provider's answer could not be verified; the server's log says why")
@@ -140,14 +145,14 @@ async fn finish(api: &Api, visit: &Visit) -> Result<(String, String), Problem> {
 
 /// Ends the session at the provider too, where the operator wants that. The session here is over already.
 async fn end(State(api): State<Api>, request: Request) -> Response {
-    let visit = Visit::of(&api, &request);
+    let visit = RequestHead::of(&api, &request);
     drop(request);
     let ended = async {
         let oidc = provider(&api)?;
         let settings = &oidc.0.settings;
         let endpoints = oidc.0.provider.endpoints().await.map_err(unreachable)?;
         let Some(mut url) = endpoints.end_session.clone().filter(|_| settings.end_provider_session) else { return redirect("/", &[]) };
-        let site = Site::of(oidc, &visit)?;
+        let site = ServerOrigin::of(oidc, &visit)?;
         url.query_pairs_mut().append_pair("client_id", &settings.client_id).append_pair("post_logout_redirect_uri", &format!("{}/", site.url));
         redirect(url.as_str(), &[])
     };
@@ -169,20 +174,20 @@ fn forbidden(words: impl Into<String>) -> Problem {
 }
 
 /// This server as browsers see it.
-struct Site {
+struct ServerOrigin {
     /// Without a slash at its end.
     url: String,
     is_over_tls: bool,
 }
 
-impl Site {
+impl ServerOrigin {
     /// The provider compares the address with those it was told, so that a request cannot lead the code elsewhere.
-    fn of(oidc: &Oidc, visit: &Visit) -> Result<Site, Problem> {
+    fn of(oidc: &Oidc, visit: &RequestHead) -> Result<ServerOrigin, Problem> {
         let is_over_tls = guard::is_over_tls(&visit.headers, visit.peer.as_ref());
         if let Some(url) = &oidc.0.settings.public_url {
-            return Ok(Site { url: url.clone(), is_over_tls: is_over_tls || url.starts_with("https://") });
+            return Ok(ServerOrigin { url: url.clone(), is_over_tls: is_over_tls || url.starts_with("https://") });
         }
-        Ok(Site { url: visit.base.clone()?, is_over_tls })
+        Ok(ServerOrigin { url: visit.base.clone()?, is_over_tls })
     }
 
     fn callback(&self) -> String {

@@ -33,7 +33,7 @@ pub(crate) struct SignedIn {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct StoredUser {
     issuer: String,
     subject: String,
     groups: Vec<String>,
@@ -117,7 +117,7 @@ fn subject_in(claims: &Claims) -> &str {
 pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims, signed_in: &SignedIn) -> Result<(), Problem> {
     let SignedIn { user, groups, subject } = signed_in;
     let key: String = subject.iter().map(|byte| format!("{byte:02x}")).collect();
-    let kept = Kept { issuer: settings.issuer.clone(), subject: subject_in(claims).to_owned(), groups: groups.clone() };
+    let kept = StoredUser { issuer: settings.issuer.clone(), subject: subject_in(claims).to_owned(), groups: groups.clone() };
     let is_known = store.record(user, KIND, &key).await?.is_some();
     records::put(store, user, KIND, &key, &kept).await?;
     // Written before it is compared, so that of two first sign-ins at the same time exactly one keeps the name.
@@ -132,7 +132,7 @@ pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims
 }
 
 /// The first subject that signed in under a name.
-fn owner(mut all: Vec<records::Kept<Kept>>) -> Option<records::Kept<Kept>> {
+fn owner(mut all: Vec<records::StoredRecord<StoredUser>>) -> Option<records::StoredRecord<StoredUser>> {
     all.sort_by(|one, other| (one.created_ms, &one.key).cmp(&(other.created_ms, &other.key)));
     all.into_iter().next()
 }
@@ -145,7 +145,7 @@ pub(crate) async fn groups_of(store: &dyn Store, user: &UserId) -> Result<Vec<St
 /// The groups of all users, for runs that are resumed before anybody signs in.
 pub(crate) async fn load(store: &dyn Store) -> Result<Vec<(UserId, Vec<String>)>, Problem> {
     let mut all = Vec::new();
-    let mut pages = records::Pages::<Kept>::of(KIND);
+    let mut pages = records::Pages::<StoredUser>::of(KIND);
     while let Some(page) = pages.next(store).await? {
         all.extend(page);
     }
@@ -155,7 +155,7 @@ pub(crate) async fn load(store: &dyn Store) -> Result<Vec<(UserId, Vec<String>)>
     Ok(all.into_iter().map(|kept| (kept.user, kept.value.groups)).collect())
 }
 
-async fn of_user(store: &dyn Store, user: &UserId) -> Result<Vec<records::Kept<Kept>>, Problem> {
+async fn of_user(store: &dyn Store, user: &UserId) -> Result<Vec<records::StoredRecord<StoredUser>>, Problem> {
     records::list(store, user, KIND, "").await
 }
 

@@ -3,15 +3,15 @@
 //! Clients of chat completions send back what the assistant said and nothing else, so the message ends with a comment of Markdown, which readers do not see:
 //! `[//]: # (baton-run 0192…)`.
 
-use wire::api::Spoken;
+use wire::api::ChatMessage;
 
-use crate::turn::{Asks, hint};
+use crate::turn::{OpenQuestion, hint};
 
 const BEGIN: &str = "[//]: # (baton-run ";
 const END: &str = ")";
 
 /// The message of the assistant; with the comment for clients that send back nothing but text.
-pub(super) fn message(asks: &Asks, run: Option<&str>) -> String {
+pub(super) fn message(asks: &OpenQuestion, run: Option<&str>) -> String {
     let text = format!("{}\n\n{}", asks.waiting.question.prompt.trim(), hint(&asks.waiting));
     match run {
         Some(run) => format!("{text}\n\n{BEGIN}{run}{END}"),
@@ -20,14 +20,14 @@ pub(super) fn message(asks: &Asks, run: Option<&str>) -> String {
 }
 
 /// The run that the last message of the assistant names.
-pub(super) fn run_of(history: &[Spoken]) -> Option<String> {
+pub(super) fn run_of(history: &[ChatMessage]) -> Option<String> {
     let last = history.last().filter(|last| last.role == "assistant")?;
     let named = last.content.rsplit_once(BEGIN)?.1.split_once(END)?.0;
     (named.len() <= 64 && named.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')).then(|| named.to_owned())
 }
 
 /// Without the comments.
-pub(super) fn without(history: &mut [Spoken]) {
+pub(super) fn without(history: &mut [ChatMessage]) {
     for said in history.iter_mut().filter(|said| said.content.contains(BEGIN)) {
         let kept: Vec<&str> = said.content.lines().filter(|line| !line.starts_with(BEGIN)).collect();
         said.content = kept.join("\n").trim_end().to_owned();
@@ -40,7 +40,7 @@ mod tests {
 
     #[test]
     fn the_run_that_asks_is_found_again_and_taken_out() {
-        let said = |role: &str, content: &str| Spoken { role: role.into(), content: content.into() };
+        let said = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
         let mut history = vec![said("user", "x"), said("assistant", "May I?\n\nAnswer yes or no.\n\n[//]: # (baton-run 0a1b)")];
         assert_eq!(run_of(&history).as_deref(), Some("0a1b"));
         without(&mut history);

@@ -13,7 +13,7 @@ use crate::api::Api;
 use crate::api::params::JsonBody;
 use crate::guard::{Identity, now_ms};
 use crate::problem::Problem;
-use crate::turn::{self, Happened, Rest, Sink, StartedTurn, Terms};
+use crate::turn::{self, Sink, StartedTurn, TurnEvent, TurnHeaders, TurnOutcome};
 
 pub(super) async fn create(
     State(openai): State<OpenAi>,
@@ -22,7 +22,7 @@ pub(super) async fn create(
     JsonBody(request): JsonBody<ChatRequest>,
 ) -> Result<Response, Problem> {
     let api = &openai.api;
-    let terms = Terms::of(&headers)?;
+    let terms = TurnHeaders::of(&headers)?;
     check(&request)?;
     turn::must_know(api, &request.model)?;
     let form = Form::of(request.tools.as_deref(), request.tool_choice.as_ref(), "response_format", request.response_format.as_ref())?;
@@ -56,15 +56,15 @@ pub(super) async fn create(
         let (sink, response) = turn::channel(api, &who)?;
         // A client that closes its stream wants no more of it, unless it may ask again by its key.
         let teller = StreamWriter { api: api.clone(), head, form, sink, usage: request.stream_options, stops: !terms.has_key() };
-        tokio::spawn(teller.tell(begun));
+        tokio::spawn(teller.write(begun));
         return Ok(response);
     }
-    let rest = turn::rest(api, &begun.run).await?;
+    let rest = turn::outcome(api, &begun.run).await?;
     if let Some(problem) = ended_badly(&rest) {
         return Err(problem);
     }
-    let done = Done::of(&rest, begun.run.as_str());
-    if let Rest::Answered(answered) = &rest {
+    let done = FinishedChoice::of(&rest, begun.run.as_str());
+    if let TurnOutcome::Answered(answered) = &rest {
         form.check(&answered.output)?;
     }
     let mut message = json!({ "role": "assistant", "content": done.content, "refusal": null, "annotations": done.annotations });
@@ -97,9 +97,9 @@ fn check(request: &ChatRequest) -> Result<(), Problem> {
 }
 
 /// The run behind an answer, for programs that know Baton.
-pub(super) fn baton(begun: &StartedTurn, rest: &Rest) -> Value {
+pub(super) fn baton(begun: &StartedTurn, rest: &TurnOutcome) -> Value {
     let mut about = json!({ "run": begun.run, "thread": begun.thread });
-    if let Rest::Asks(asks) = rest {
+    if let TurnOutcome::Question(asks) = rest {
         about["asks"] = json!({ "run": asks.run, "task": asks.waiting.task, "question": asks.waiting.question });
     }
     about
@@ -118,7 +118,7 @@ impl Head {
 }
 
 /// How a run came to rest, as a choice.
-struct Done {
+struct FinishedChoice {
     content: Option<String>,
     annotations: Vec<Value>,
     calls: Vec<Value>,
@@ -126,20 +126,25 @@ struct Done {
     usage: Usage,
 }
 
-impl Done {
-    fn of(rest: &Rest, run: &str) -> Done {
-        let plain =
-            |content: String| Done { content: Some(content), annotations: Vec::new(), calls: Vec::new(), finish: "stop", usage: Usage::default() };
+impl FinishedChoice {
+    fn of(rest: &TurnOutcome, run: &str) -> FinishedChoice {
+        let plain = |content: String| FinishedChoice {
+            content: Some(content),
+            annotations: Vec::new(),
+            calls: Vec::new(),
+            finish: "stop",
+            usage: Usage::default(),
+        };
         match rest {
-            Rest::Asks(asks) => plain(asks::message(asks, Some(run))),
-            Rest::Answered(answered) => {
+            TurnOutcome::Question(asks) => plain(asks::message(asks, Some(run))),
+            TurnOutcome::Answered(answered) => {
                 let calls = object::chat_calls(run, &answered.output);
                 if !calls.is_empty() {
-                    return Done { content: None, annotations: Vec::new(), calls, finish: "tool_calls", usage: answered.usage };
+                    return FinishedChoice { content: None, annotations: Vec::new(), calls, finish: "tool_calls", usage: answered.usage };
                 }
-                Done { annotations: object::chat_annotations(answered), usage: answered.usage, ..plain(answered.text.clone()) }
+                FinishedChoice { annotations: object::chat_annotations(answered), usage: answered.usage, ..plain(answered.text.clone()) }
             }
-            Rest::Failed(why) | Rest::Cancelled(why) => plain(why.clone()),
+            TurnOutcome::Failed(why) | TurnOutcome::Cancelled(why) => plain(why.clone()),
         }
     }
 }
@@ -169,16 +174,16 @@ impl StreamWriter {
         self.sink.send(format!("data: {chunk}\n\n")).await
     }
 
-    async fn tell(self, mut begun: StartedTurn) {
-        let is_heard = self.told(&mut begun).await;
+    async fn write(self, mut begun: StartedTurn) {
+        let is_heard = self.write_chunks(&mut begun).await;
         if !is_heard && self.stops {
             // One that is over by now is not stopped.
             let _ = self.api.0.engine.cancel(&begun.run, "the client closed its stream").await;
         }
     }
 
-    /// Whether it was heard to its end.
-    async fn told(&self, begun: &mut StartedTurn) -> bool {
+    /// Whether the client received everything.
+    async fn write_chunks(&self, begun: &mut StartedTurn) -> bool {
         if !self.chunk(json!({ "role": "assistant", "content": "" }), None).await {
             return false;
         }
@@ -189,8 +194,8 @@ impl StreamWriter {
                 () = self.sink.closed() => return false,
             };
             match happened {
-                // What is put into a form is told when it is in that form.
-                Some(Happened::Text(text)) if self.form.schema.is_none() => {
+                // Text that is fitted into a schema is sent once it fits.
+                Some(TurnEvent::Text(text)) if self.form.schema.is_none() => {
                     if !self.chunk(json!({ "content": text }), None).await {
                         return false;
                     }
@@ -199,18 +204,18 @@ impl StreamWriter {
                 None => break,
             }
         }
-        let rest = match turn::rest(&self.api, &begun.run).await {
+        let rest = match turn::outcome(&self.api, &begun.run).await {
             Ok(rest) => rest,
             Err(problem) => return self.fail(&problem).await,
         };
         let unfit = match &rest {
-            Rest::Answered(answered) => self.form.check(&answered.output).err(),
+            TurnOutcome::Answered(answered) => self.form.check(&answered.output).err(),
             _ => None,
         };
         if let Some(problem) = unfit.or_else(|| ended_badly(&rest)) {
             return self.fail(&problem).await;
         }
-        let done = Done::of(&rest, begun.run.as_str());
+        let done = FinishedChoice::of(&rest, begun.run.as_str());
         let content = done.content.as_deref().unwrap_or_default();
         let missing = if self.form.schema.is_none() { events.missing(content) } else { content.to_owned() };
         if !missing.is_empty() && done.calls.is_empty() && !self.chunk(json!({ "content": missing }), None).await {

@@ -26,11 +26,11 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde_json::{Map, Value, json};
-use wire::openai::{Choice, Conversation, Function, Options, Wrong};
+use wire::openai::{Choice, Conversation, Function, Options, RequestError};
 
 use crate::api::Api;
 use crate::problem::Problem;
-use crate::turn::{self, Rest, Wrapper};
+use crate::turn::{self, TurnOutcome, Wrapper};
 pub(crate) use object::calls as call_list;
 use stored::Streams;
 
@@ -105,20 +105,20 @@ fn error_body(problem: &Problem) -> Value {
     json!({ "message": problem.message, "type": kind, "param": null, "code": code })
 }
 
-impl From<Wrong> for Problem {
-    fn from(wrong: Wrong) -> Self {
+impl From<RequestError> for Problem {
+    fn from(wrong: RequestError) -> Self {
         Problem::bad_request(format!("{}: {}", wrong.field, wrong.why))
     }
 }
 
 /// Why a run has no answer.
-fn ended_badly(rest: &Rest) -> Option<Problem> {
+fn ended_badly(rest: &TurnOutcome) -> Option<Problem> {
     match rest {
         // `completion` says so if the model did not keep to the client's form.
-        Rest::Failed(why) if why.contains("unusable reply") => Some(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, UNFIT, why.as_str())),
-        Rest::Failed(why) => Some(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, RUN_FAILED, format!("the run failed: {why}"))),
-        Rest::Cancelled(why) => Some(Problem::new(StatusCode::CONFLICT, CANCELLED, format!("the run was stopped: {why}"))),
-        Rest::Answered(_) | Rest::Asks(_) => None,
+        TurnOutcome::Failed(why) if why.contains("unusable reply") => Some(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, UNFIT, why.as_str())),
+        TurnOutcome::Failed(why) => Some(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, RUN_FAILED, format!("the run failed: {why}"))),
+        TurnOutcome::Cancelled(why) => Some(Problem::new(StatusCode::CONFLICT, CANCELLED, format!("the run was stopped: {why}"))),
+        TurnOutcome::Answered(_) | TurnOutcome::Question(_) => None,
     }
 }
 
@@ -176,6 +176,6 @@ pub(crate) fn turn_of(model: &str, conversation: Conversation, options: Option<O
     if !results.is_empty() {
         question = format!("{question}\n\nResults of the tools that were called for this:\n{}", results.join("\n"));
     }
-    let wish = turn::wish(model, question, options.unwrap_or_default());
+    let wish = turn::new_run_with(model, question, options.unwrap_or_default());
     turn::Turn { wish, history: turn::with_instructions(&instructions, history), is_tainted, wrapper }
 }

@@ -39,7 +39,7 @@ pub(super) fn chat_calls(run: &str, output: &Value) -> Vec<Value> {
 
 /// Citations of chat completions: sources with an address on the web as `url_citation`, others as `file_citation`.
 pub(super) fn chat_annotations(answered: &Answered) -> Vec<Value> {
-    let annotation = |cited: Cited| match cited.url {
+    let annotation = |cited: CitedSource| match cited.url {
         Some(url) => {
             json!({ "type": "url_citation", "url_citation": { "url": url, "title": cited.title, "start_index": cited.start, "end_index": cited.end } })
         }
@@ -50,14 +50,14 @@ pub(super) fn chat_annotations(answered: &Answered) -> Vec<Value> {
 
 /// The same for responses.
 pub(super) fn response_annotations(answered: &Answered) -> Vec<Value> {
-    let annotation = |cited: Cited| match cited.url {
+    let annotation = |cited: CitedSource| match cited.url {
         Some(url) => json!({ "type": "url_citation", "url": url, "title": cited.title, "start_index": cited.start, "end_index": cited.end }),
         None => json!({ "type": "file_citation", "file_id": cited.file, "filename": cited.title, "index": cited.start }),
     };
     cited(answered).map(annotation).collect()
 }
 
-struct Cited<'a> {
+struct CitedSource<'a> {
     title: &'a str,
     url: Option<&'a str>,
     file: &'a str,
@@ -66,14 +66,14 @@ struct Cited<'a> {
     end: usize,
 }
 
-fn cited(answered: &Answered) -> impl Iterator<Item = Cited<'_>> {
+fn cited(answered: &Answered) -> impl Iterator<Item = CitedSource<'_>> {
     let (mut byte, mut chars) = (0, 0);
     citations(&answered.text, answered.sources.len()).into_iter().map(move |(range, number)| {
         chars += answered.text[byte..range.start].chars().count();
         byte = range.start;
         let source = &answered.sources[number - 1];
         let address = source.address.as_deref();
-        Cited {
+        CitedSource {
             title: &source.title,
             url: address.filter(|address| address.starts_with("http://") || address.starts_with("https://")),
             file: address.unwrap_or(&source.title),

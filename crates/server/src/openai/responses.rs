@@ -11,7 +11,7 @@ use graph::{Entry, RunId};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
-use wire::api::Spoken;
+use wire::api::ChatMessage;
 use wire::openai::{Conversation, ResponsesRequest, response_conversation};
 
 use super::{Form, OpenAi, asks, ended_badly, error_body, object, turn_of};
@@ -19,7 +19,7 @@ use crate::api::Api;
 use crate::api::params::{JsonBody, QueryParams};
 use crate::guard::{Identity, now_ms};
 use crate::problem::{Problem, StatusCode};
-use crate::turn::{self, Happened, Rest, StartedTurn, Terms};
+use crate::turn::{self, StartedTurn, TurnEvent, TurnHeaders, TurnOutcome};
 
 const PREFIX: &str = "resp_";
 const WRAPPER: &str = "completion";
@@ -31,7 +31,7 @@ pub(super) async fn create(
     JsonBody(request): JsonBody<ResponsesRequest>,
 ) -> Result<Response, Problem> {
     let api = &openai.api;
-    let terms = Terms::of(&headers)?;
+    let terms = TurnHeaders::of(&headers)?;
     check(&request)?;
     let previous = match &request.previous_response_id {
         Some(id) => Some(Previous::of(api, &who, id).await?),
@@ -57,7 +57,7 @@ pub(super) async fn create(
         return stream(&openai, &who, &id, begun, None);
     }
     if !is_background {
-        turn::rest(api, &begun.run).await?;
+        turn::outcome(api, &begun.run).await?;
     }
     let row = api.run(&who, begun.run.as_str()).await?;
     let (response, rest) = object(api, &id, &row).await?;
@@ -109,11 +109,11 @@ fn continued(api: &Api, request: &ResponsesRequest, previous: Option<Previous>, 
         if let Some(problem) = previous.unfinished() {
             return Err(problem);
         }
-        let (mut history, question) = previous.said();
+        let (mut history, question) = previous.conversation();
         match conversation.question.is_empty() {
             // Results of functions go with the question they were called for.
             true => conversation.question = question,
-            false => history.extend([spoken("user", question), spoken("assistant", previous.answer())]),
+            false => history.extend([chat_message("user", question), chat_message("assistant", previous.answer())]),
         }
         history.append(&mut conversation.history);
         conversation.history = history;
@@ -141,8 +141,8 @@ fn continued(api: &Api, request: &ResponsesRequest, previous: Option<Previous>, 
     Ok(turn_of(&model, conversation, request.baton.clone(), Some(form.wrapper(kept))))
 }
 
-fn spoken(role: &str, content: String) -> Spoken {
-    Spoken { role: role.to_owned(), content }
+fn chat_message(role: &str, content: String) -> ChatMessage {
+    ChatMessage { role: role.to_owned(), content }
 }
 
 /// The response before this one.
@@ -151,7 +151,7 @@ struct Previous {
     is_asking: bool,
     /// What it was started with.
     request: Value,
-    rest: Option<Rest>,
+    rest: Option<TurnOutcome>,
 }
 
 impl Previous {
@@ -159,8 +159,8 @@ impl Previous {
         let missing = || Problem::new(StatusCode::NOT_FOUND, "previous_response_not_found", format!("there is no response {id:?}"));
         let row = find(api, who, id).await.map_err(|problem| if problem.status == StatusCode::NOT_FOUND { missing() } else { problem })?;
         let request = request_of(api, &row).await?;
-        let rest = resting(api, &row).await?;
-        Ok(Previous { is_asking: matches!(rest, Some(Rest::Asks(_))), row, request, rest })
+        let rest = outcome_of(api, &row).await?;
+        Ok(Previous { is_asking: matches!(rest, Some(TurnOutcome::Question(_))), row, request, rest })
     }
 
     fn unfinished(&self) -> Option<Problem> {
@@ -174,20 +174,20 @@ impl Previous {
         self.request["model"].as_str().unwrap_or_default().to_owned()
     }
 
-    fn said(&self) -> (Vec<Spoken>, String) {
+    fn conversation(&self) -> (Vec<ChatMessage>, String) {
         let history = serde_json::from_value(self.request["history"].clone()).unwrap_or_default();
         (history, self.request["question"].as_str().unwrap_or_default().to_owned())
     }
 
     fn answer(&self) -> String {
         match &self.rest {
-            Some(Rest::Answered(answered)) => answered.text.clone(),
+            Some(TurnOutcome::Answered(answered)) => answered.text.clone(),
             _ => String::new(),
         }
     }
 
     fn calls(&self) -> Vec<(String, String)> {
-        let Some(Rest::Answered(answered)) = &self.rest else { return Vec::new() };
+        let Some(TurnOutcome::Answered(answered)) = &self.rest else { return Vec::new() };
         let calls = object::calls(self.row.run.as_str(), &answered.output);
         calls.into_iter().map(|(id, name, arguments)| (id, format!("{name}({arguments})"))).collect()
     }
@@ -211,35 +211,35 @@ async fn request_of(api: &Api, row: &RunRow) -> Result<Value, Problem> {
 }
 
 /// How it rests; `None` while it goes.
-async fn resting(api: &Api, row: &RunRow) -> Result<Option<Rest>, Problem> {
+async fn outcome_of(api: &Api, row: &RunRow) -> Result<Option<TurnOutcome>, Problem> {
     match row.status {
         store::Status::Running => Ok(None),
-        _ => turn::rest(api, &row.run).await.map(Some),
+        _ => turn::outcome(api, &row.run).await.map(Some),
     }
 }
 
 /// The response as it is now.
-async fn object(api: &Api, id: &str, row: &RunRow) -> Result<(Value, Option<Rest>), Problem> {
-    let (request, rest) = (request_of(api, row).await?, resting(api, row).await?);
+async fn object(api: &Api, id: &str, row: &RunRow) -> Result<(Value, Option<TurnOutcome>), Problem> {
+    let (request, rest) = (request_of(api, row).await?, outcome_of(api, row).await?);
     Ok((whole(id, row, &request, rest.as_ref()), rest))
 }
 
-fn whole(id: &str, row: &RunRow, request: &Value, rest: Option<&Rest>) -> Value {
+fn whole(id: &str, row: &RunRow, request: &Value, rest: Option<&TurnOutcome>) -> Value {
     let (status, error) = match rest {
         None => ("in_progress", Value::Null),
-        Some(Rest::Answered(_) | Rest::Asks(_)) => ("completed", Value::Null),
-        Some(Rest::Cancelled(_)) => ("cancelled", Value::Null),
-        Some(failed @ Rest::Failed(_)) => {
+        Some(TurnOutcome::Answered(_) | TurnOutcome::Question(_)) => ("completed", Value::Null),
+        Some(TurnOutcome::Cancelled(_)) => ("cancelled", Value::Null),
+        Some(failed @ TurnOutcome::Failed(_)) => {
             let body = ended_badly(failed).map(|problem| error_body(&problem)).unwrap_or_default();
             ("failed", json!({ "code": body["code"], "message": body["message"] }))
         }
     };
     let usage = match rest {
-        Some(Rest::Answered(answered)) => object::response_usage(answered.usage),
+        Some(TurnOutcome::Answered(answered)) => object::response_usage(answered.usage),
         _ => Value::Null,
     };
     let mut about = json!({ "run": row.run, "thread": row.thread });
-    if let Some(Rest::Asks(asks)) = rest {
+    if let Some(TurnOutcome::Question(asks)) = rest {
         about["asks"] = json!({ "run": asks.run, "task": asks.waiting.task, "question": asks.waiting.question });
     }
     json!({
@@ -272,11 +272,11 @@ fn message_item(run: &str, text: &str, annotations: &[Value]) -> Value {
     json!({ "type": "message", "id": format!("msg_{run}"), "status": "completed", "role": "assistant", "content": [part] })
 }
 
-fn items(run: &str, rest: &Rest) -> Vec<Value> {
+fn items(run: &str, rest: &TurnOutcome) -> Vec<Value> {
     match rest {
-        Rest::Asks(asks) => vec![message_item(run, &asks::message(asks, None), &[])],
-        Rest::Failed(_) | Rest::Cancelled(_) => Vec::new(),
-        Rest::Answered(answered) => {
+        TurnOutcome::Question(asks) => vec![message_item(run, &asks::message(asks, None), &[])],
+        TurnOutcome::Failed(_) | TurnOutcome::Cancelled(_) => Vec::new(),
+        TurnOutcome::Answered(answered) => {
             let calls = object::calls(run, &answered.output);
             if calls.is_empty() {
                 return vec![message_item(run, &answered.text, &object::response_annotations(answered))];
@@ -324,7 +324,7 @@ pub(super) async fn cancel(
     Ok(Json(object(api, &id, &row).await?.0))
 }
 
-/// A run that another process drives is told, and ends there.
+/// A run that another process drives gets a signal and ends there.
 const CANCELLED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 pub(super) async fn remove(
@@ -366,7 +366,7 @@ pub(super) async fn input_items(
     Ok(Json(json!({ "object": "list", "data": data, "first_id": item, "last_id": item, "has_more": false })))
 }
 
-/// Streams the events of a response; whoever is first has them written.
+/// Streams the events of a response; the first reader starts the writer.
 fn stream(openai: &OpenAi, who: &Identity, id: &str, begun: StartedTurn, after: Option<u64>) -> Result<Response, Problem> {
     let (sink, response) = turn::channel(&openai.api, who)?;
     let (log, is_new) = openai.streams.log(id);
@@ -418,7 +418,7 @@ async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: StartedTurn
     };
     let mut events = events.ok_or_else(|| Problem::internal(&"the run is not watched"))?;
     while let Some(happened) = events.next().await {
-        if let Happened::Text(text) = happened
+        if let TurnEvent::Text(text) = happened
             && !has_form
         {
             if !std::mem::replace(&mut is_open, true) {
@@ -427,7 +427,7 @@ async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: StartedTurn
             piece(&text);
         }
     }
-    let rest = turn::rest(api, &begun.run).await?;
+    let rest = turn::outcome(api, &begun.run).await?;
     let row = api.run(who, &run).await?;
     let response = whole(id, &row, &request, Some(&rest));
     for (index, item) in items(&run, &rest).into_iter().enumerate() {
@@ -453,7 +453,7 @@ async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: StartedTurn
         }
         log.push("response.output_item.done", json!({ "output_index": index, "item": item }));
     }
-    let kind = if matches!(rest, Rest::Failed(_) | Rest::Cancelled(_)) { "response.failed" } else { "response.completed" };
+    let kind = if matches!(rest, TurnOutcome::Failed(_) | TurnOutcome::Cancelled(_)) { "response.failed" } else { "response.completed" };
     log.push(kind, json!({ "response": response }));
     Ok(())
 }

@@ -20,10 +20,10 @@ const PIECES_BYTES_MAX: usize = 4 << 20;
 const LOGS_BYTES_MAX: usize = 64 << 20;
 
 #[derive(Default)]
-pub(super) struct Streams(Mutex<Kept>);
+pub(super) struct Streams(Mutex<StoredLogs>);
 
 #[derive(Default)]
-struct Kept {
+struct StoredLogs {
     logs: BTreeMap<String, Arc<Log>>,
     order: VecDeque<String>,
 }
@@ -55,7 +55,7 @@ impl Streams {
         kept.logs.insert(id.to_owned(), log.clone());
         kept.order.push_back(id.to_owned());
         while kept.order.len() > LOGS_MAX || (bytes > LOGS_BYTES_MAX && kept.order.len() > 1) {
-            // Whoever reads or writes it still has it.
+            // Its readers and its writer still have it.
             if let Some(dropped) = kept.order.pop_front().and_then(|oldest| kept.logs.remove(&oldest)) {
                 bytes = bytes.saturating_sub(dropped.bytes.load(Ordering::Relaxed));
             }
@@ -69,7 +69,7 @@ impl Streams {
         kept.order.retain(|known| known != id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, StoredLogs> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +96,7 @@ impl Log {
         self.state.send_modify(|state| state.1 = true);
     }
 
-    /// Sends the events after a number, until the last. A client that has seen more than there is, because the log was written again, is told the last one.
+    /// Sends the events after a number, until the last. A client that has seen more than there is, because the log was written again, gets the last one.
     pub(super) async fn read(&self, after: Option<u64>, sink: &Sink) {
         let mut next = after.map_or(0, |after| usize::try_from(after).unwrap_or(usize::MAX).saturating_add(1));
         let mut state = self.state.subscribe();

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Path as Wanted, RawQuery, State};
+use axum::extract::{Path as UrlPath, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
@@ -44,7 +44,7 @@ struct File {
 impl Page {
     /// Out of this folder, or what is in the binary.
     pub fn new(folder: Option<PathBuf>) -> Self {
-        // Where this was built from, for whoever is working on the page.
+        // The source tree, for work on the page.
         let here = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")).filter(|here| here.is_dir());
         Page(Arc::new(match folder.or(here) {
             Some(folder) => Source::Folder(folder),
@@ -80,7 +80,7 @@ async fn index(State(page): State<Page>, headers: HeaderMap) -> Response {
     response
 }
 
-async fn asset(State(page): State<Page>, Wanted(path): Wanted<String>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn asset(State(page): State<Page>, UrlPath(path): UrlPath<String>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let missing = || Problem::not_found("file").into_response();
     match &*page.0 {
         Source::Folder(folder) => {

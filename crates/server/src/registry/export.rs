@@ -1,6 +1,6 @@
 //! All tools that are switched on, as one MCP server.
 
-use audit::{Event, Recorder, What};
+use audit::{Event, EventKind, Recorder};
 use effects::Progress;
 use mcp_hub::repeatability::{AGAIN, KEY};
 use mcp_hub::{CallOptions, Tools};
@@ -62,7 +62,8 @@ impl ServerHandler for Export {
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         if let Some(recorder) = &self.recorder {
             // Only the operator comes here; see `service`.
-            let event = Event::new(What::ToolCall, graph::UserId::default().as_str()).tool(name.as_str()).arguments(&arguments).detail("over MCP");
+            let event =
+                Event::new(EventKind::ToolCall, graph::UserId::default().as_str()).tool(name.as_str()).arguments(&arguments).detail("over MCP");
             recorder.record(event).await.map_err(|error| ErrorData::internal_error(error.to_string(), None))?;
         }
         let calling = self.tools.call_plain(&name, &arguments, &options);

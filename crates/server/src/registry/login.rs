@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use audit::What;
+use audit::EventKind;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::IntoResponse as _;
@@ -94,7 +94,7 @@ async fn begin(State(site): State<Site>, who: Caller, Path(name): Path<String>, 
     drop(request);
     let redirect = format!("{}{CALLBACK}", base?);
     let registry = &site.registry;
-    registry.record(&who, What::ServerSignIn, |event| event.tool(name.as_str()).detail("begun")).await?;
+    registry.record(&who, EventKind::ServerSignIn, |event| event.tool(name.as_str()).detail("begun")).await?;
     let login = registry.tools.begin_login(&name, &redirect).await?;
     let address = login.address().to_owned();
     let state = login.state().ok_or_else(|| Failure::new(FailureKind::Internal, "the sign-in has no state"))?;
@@ -103,7 +103,7 @@ async fn begin(State(site): State<Site>, who: Caller, Path(name): Path<String>, 
 }
 
 async fn end(State(site): State<Site>, who: Caller, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
-    site.registry.record(&who, What::ServerSignOut, |event| event.tool(name.as_str())).await?;
+    site.registry.record(&who, EventKind::ServerSignOut, |event| event.tool(name.as_str())).await?;
     let had_tokens = site.registry.tools.logout(&name).await?;
     Ok(Json(json!({ "name": name, "had_tokens": had_tokens })))
 }
@@ -118,6 +118,6 @@ async fn finish(registry: &Registry, uri: &Uri) -> Result<String, Failure> {
     };
     let server = login.server().to_owned();
     login.finish(&format!("{redirect}?{query}")).await?;
-    registry.record(&None, What::ServerSignIn, |event| event.tool(server.as_str()).detail("done")).await?;
+    registry.record(&None, EventKind::ServerSignIn, |event| event.tool(server.as_str()).detail("done")).await?;
     Ok(server)
 }

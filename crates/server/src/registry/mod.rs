@@ -21,7 +21,7 @@ mod loopback;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use audit::{Event, Recorder, What};
+use audit::{Event, EventKind, Recorder};
 use axum::body::Bytes;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{DefaultBodyLimit, Path, Query, State};
@@ -46,7 +46,7 @@ const DEADLINE_MAX: Duration = Duration::from_secs(600);
 const SIZE: usize = 10;
 const SIZE_MAX: usize = 200;
 
-/// Whoever the guard let in.
+/// The caller that the guard admitted.
 type Caller = Option<Extension<Identity>>;
 
 /// The registry over a set of tools.
@@ -71,7 +71,7 @@ impl Registry {
     }
 
     /// What cannot be recorded is refused.
-    async fn record(&self, who: &Caller, what: What, event: impl FnOnce(Event) -> Event) -> Result<(), Failure> {
+    async fn record(&self, who: &Caller, what: EventKind, event: impl FnOnce(Event) -> Event) -> Result<(), Failure> {
         let Some(recorder) = &self.recorder else { return Ok(()) };
         let user = who.as_ref().map_or("local", |Extension(who)| who.user.as_str());
         let refused = |error| Failure::new(FailureKind::Internal, format!("nothing is done that cannot be recorded: {error}"));
@@ -146,7 +146,7 @@ async fn call(
     let deadline = call.deadline_ms.map_or(DEADLINE, Duration::from_millis).min(DEADLINE_MAX);
     let began = Instant::now();
     let options = CallOptions { key: call.key, deadline, ..CallOptions::default() };
-    registry.record(&who, What::ToolCall, |event| event.tool(name.as_str()).arguments(&call.arguments).detail("through the registry")).await?;
+    registry.record(&who, EventKind::ToolCall, |event| event.tool(name.as_str()).arguments(&call.arguments).detail("through the registry")).await?;
     let found = registry.tools.call(&name, &call.arguments, &options).await?;
     let spans = found.spans.iter().map(serde_json::to_value).collect::<Result<_, _>>().map_err(|error| internal(&error.to_string()))?;
     let took_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -168,7 +168,7 @@ async fn enable(State(registry): State<Registry>, who: Caller, Path(name): Path<
         let error = json!({ "error": { "kind": "confirm", "message": message, "program": program } });
         return Err(Problem((StatusCode::CONFLICT, Json(error)).into_response()));
     }
-    registry.record(&who, What::ToolEnabled, |event| event.tool(name.as_str())).await?;
+    registry.record(&who, EventKind::ToolEnabled, |event| event.tool(name.as_str())).await?;
     registry.tools.enable(&name, true).await?;
     Ok(Json(json!({"name": name, "enabled": true})))
 }
@@ -180,7 +180,7 @@ struct Enable {
 }
 
 async fn disable(State(registry): State<Registry>, who: Caller, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
-    registry.record(&who, What::ToolDisabled, |event| event.tool(name.as_str())).await?;
+    registry.record(&who, EventKind::ToolDisabled, |event| event.tool(name.as_str())).await?;
     registry.tools.enable(&name, false).await?;
     Ok(Json(json!({"name": name, "enabled": false})))
 }
@@ -205,20 +205,20 @@ async fn import(
     State(registry): State<Registry>,
     who: Caller,
     body: Result<Json<wire_registry::Import>, JsonRejection>,
-) -> Result<Json<wire_registry::Imported>, Problem> {
+) -> Result<Json<wire_registry::ImportReport>, Problem> {
     let Json(asked) = body?;
     let list = match asked {
         wire_registry::Import::Address(address) => import::fetch(&address).await.map_err(|why| Failure::new(FailureKind::Network, why))?,
         wire_registry::Import::List(list) => list,
     };
     let imported = registry.import(&list)?;
-    registry.record(&who, What::ServersImported, |event| event.detail(imported.added.join(", "))).await?;
+    registry.record(&who, EventKind::ServersImported, |event| event.detail(imported.added.join(", "))).await?;
     Ok(Json(imported))
 }
 
 impl Registry {
     /// Writes the servers of a list to the file and adds them, switched off.
-    pub fn import(&self, list: &serde_json::Value) -> Result<wire_registry::Imported, Failure> {
+    pub fn import(&self, list: &serde_json::Value) -> Result<wire_registry::ImportReport, Failure> {
         let Some(path) = &self.imported else {
             return Err(Failure::new(FailureKind::Refused, "this registry has no place to keep imports"));
         };

@@ -33,12 +33,12 @@ impl ServerHandler for Echo {
     }
 }
 
-struct Served {
+struct TestServer {
     base: String,
     folder: tempfile::TempDir,
 }
 
-async fn serve() -> Served {
+async fn serve() -> TestServer {
     let folder = tempfile::tempdir().unwrap();
     let echo = |pipe| {
         async move {
@@ -54,10 +54,10 @@ async fn serve() -> Served {
     let base = format!("http://{}", listener.local_addr().unwrap());
     let router = Registry::new(tools, Some(folder.path().join("imported.json"))).router(&guard);
     tokio::spawn(async move { crate::serve(listener, router).await });
-    Served { base, folder }
+    TestServer { base, folder }
 }
 
-impl Served {
+impl TestServer {
     async fn get(&self, path: &str) -> (u16, Value) {
         let response = reqwest::get(format!("{}{path}", self.base)).await.unwrap();
         (response.status().as_u16(), response.json().await.unwrap())

@@ -1,16 +1,16 @@
-//! What happens in a run, reduced to what clients of every protocol are told.
+//! The events of a run, reduced to what clients of every protocol receive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use engine::{Engine, FeedItem, Known, RunState, TreeItem, TreeWatcher, WatchScope};
+use engine::{Engine, FeedItem, RunState, SeenCounts, TreeItem, TreeWatcher, WatchScope};
 use graph::{Effect, Event, RunId, TaskId, ThreadId};
 use serde_json::Value;
 use tokio::time::Instant;
 
 /// One thing that happened.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Happened {
+pub(crate) enum TurnEvent {
     /// A step of the flow that answers, or of one that passes the question on to it: `flow.node`.
     StepStarted {
         step: String,
@@ -31,7 +31,7 @@ pub(crate) enum Happened {
         tool: String,
         result: Result<String, String>,
     },
-    /// The flow noted something for whoever watches.
+    /// A note of the flow for watchers.
     Noted {
         name: String,
         value: Value,
@@ -59,7 +59,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(super) fn of(engine: &Engine, thread: &ThreadId, run: &RunId, known: Known) -> Events {
+    pub(super) fn of(engine: &Engine, thread: &ThreadId, run: &RunId, known: SeenCounts) -> Events {
         Events {
             family: TreeWatcher::watch(engine, thread, run, known, WatchScope::All),
             engine: engine.clone(),
@@ -88,7 +88,7 @@ impl Events {
     }
 
     /// `None` when the run is over, or only a person can move it.
-    pub(crate) async fn next(&mut self) -> Option<Happened> {
+    pub(crate) async fn next(&mut self) -> Option<TurnEvent> {
         loop {
             let (engine, run, rests_at) = (&self.engine, &self.run, self.rests_at);
             let rest = async {
@@ -126,10 +126,10 @@ impl Events {
         }
     }
 
-    fn see(&mut self, heard: &TreeItem) -> Option<Happened> {
+    fn see(&mut self, heard: &TreeItem) -> Option<TurnEvent> {
         let told = match &heard.seen {
             FeedItem::Event(told, _) => told,
-            FeedItem::Delta { task, attempt, text } => return self.hear(&heard.run, *task, *attempt, text),
+            FeedItem::Delta { task, attempt, text } => return self.new_text(&heard.run, *task, *attempt, text),
         };
         match &told.event {
             Event::Started { flow, .. } => {
@@ -137,18 +137,18 @@ impl Events {
                 None
             }
             _ if heard.is_known => None,
-            Event::Entered { node, .. } if heard.speaks => Some(Happened::StepStarted { step: self.step(&heard.run, node) }),
-            Event::Left { node, .. } if heard.speaks => Some(Happened::StepFinished { step: self.step(&heard.run, node) }),
-            Event::Noted { name, value, .. } if heard.speaks => Some(Happened::Noted { name: name.clone(), value: value.clone() }),
+            Event::Entered { node, .. } if heard.speaks => Some(TurnEvent::StepStarted { step: self.step(&heard.run, node) }),
+            Event::Left { node, .. } if heard.speaks => Some(TurnEvent::StepFinished { step: self.step(&heard.run, node) }),
+            Event::Noted { name, value, .. } if heard.speaks => Some(TurnEvent::Noted { name: name.clone(), value: value.clone() }),
             Event::Asked { task, effect, .. } => self.asked(heard, *task, effect),
             Event::Replied { task, reply, again_ms: None, .. } => {
                 let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
                 let result = reply.result.as_ref().map(text_of).map_err(|failure| failure.message.clone());
-                Some(Happened::ToolFinished { id, tool, result })
+                Some(TurnEvent::ToolFinished { id, tool, result })
             }
             Event::Skipped { task, failure } => {
                 let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
-                Some(Happened::ToolFinished { id, tool, result: Err(failure.message.clone()) })
+                Some(TurnEvent::ToolFinished { id, tool, result: Err(failure.message.clone()) })
             }
             _ => None,
         }
@@ -158,10 +158,10 @@ impl Events {
         self.flows.get(run).map_or_else(|| node.to_owned(), |flow| format!("{flow}.{node}"))
     }
 
-    fn asked(&mut self, heard: &TreeItem, task: TaskId, effect: &Effect) -> Option<Happened> {
+    fn asked(&mut self, heard: &TreeItem, task: TaskId, effect: &Effect) -> Option<TurnEvent> {
         match effect {
             Effect::CallModel(call) => {
-                // An answer from evidence is checked and cited before it is the answer, so it is told once, then.
+                // An answer from evidence is checked and cited before it is the answer, so it is sent once, then.
                 let is_answer = heard.speaks && call.purpose == ANSWER_CALL && call.schema.is_none();
                 if is_answer && !call.messages.iter().any(|message| message.role == EVIDENCE_ROLE) {
                     self.answer_calls.insert((heard.run.clone(), task));
@@ -174,14 +174,14 @@ impl Events {
                 if self.tools.insert(id.clone(), call.tool.clone()).is_some() {
                     return None;
                 }
-                Some(Happened::ToolStarted { id, tool: call.tool.clone(), arguments: call.arguments.clone() })
+                Some(TurnEvent::ToolStarted { id, tool: call.tool.clone(), arguments: call.arguments.clone() })
             }
             Effect::CallAgent(_) | Effect::AskPerson(_) => None,
         }
     }
 
     /// A model that begins again says the beginning again; only what goes beyond what was told is news.
-    fn hear(&mut self, run: &RunId, task: TaskId, attempt: u32, text: &str) -> Option<Happened> {
+    fn new_text(&mut self, run: &RunId, task: TaskId, attempt: u32, text: &str) -> Option<TurnEvent> {
         if !self.answer_calls.contains(&(run.clone(), task)) {
             return None;
         }
@@ -189,7 +189,7 @@ impl Events {
         said.push_str(text);
         let news = said.strip_prefix(self.text.as_str()).filter(|news| !news.is_empty())?.to_owned();
         self.text.push_str(&news);
-        Some(Happened::Text(news))
+        Some(TurnEvent::Text(news))
     }
 }
 

@@ -1,7 +1,7 @@
-//! One turn of a conversation, as every protocol has it: a question that becomes a run, what happens meanwhile, and how it comes to rest.
+//! One turn of a conversation, as every protocol has it: a question that becomes a run, what happens meanwhile, and how it ends.
 //!
 //! ```text
-//!   Turn ─► begin ─► StartedTurn ─► events() ─► Happened, Happened, … ─► rest() ─► Rest: answered, asks a person, failed, cancelled
+//!   Turn ─► begin ─► StartedTurn ─► events() ─► TurnEvent, TurnEvent, … ─► outcome() ─► TurnOutcome: answered, asks a person, failed, cancelled
 //!                      ▲
 //!   answer (a person's word to a run that waits)
 //! ```
@@ -15,11 +15,11 @@ mod sse;
 
 use agents::langserve::{DEPTH, KEY};
 use axum::http::HeaderMap;
-use engine::{Engine, Known, Order, tree_history};
+use engine::{Engine, Order, SeenCounts, tree_history};
 use graph::{RunId, ThreadId};
 use serde_json::{Value, json};
 use store::{RunRow, Status};
-use wire::api::{NewRun, Spoken};
+use wire::api::{ChatMessage, NewRun};
 use wire::openai::Options;
 
 use crate::api::Api;
@@ -27,16 +27,16 @@ use crate::api::runs::{digest_of, header_text, hold};
 use crate::guard::Identity;
 use crate::problem::{Problem, StatusCode};
 
-pub(crate) use events::{Events, Happened};
-pub(crate) use question::{Asks, answer_value, hint};
-pub(crate) use rest::{Answered, Rest, answered, citations, rest};
+pub(crate) use events::{Events, TurnEvent};
+pub(crate) use question::{OpenQuestion, answer_value, hint};
+pub(crate) use rest::{Answered, TurnOutcome, answered, citations, outcome};
 pub(crate) use sse::{Sink, channel};
 
 /// A question of a client.
 pub(crate) struct Turn {
     pub(crate) wish: NewRun,
     /// What was said before it, as the client keeps it.
-    pub(crate) history: Vec<Spoken>,
+    pub(crate) history: Vec<ChatMessage>,
     /// It holds words that may not be the user's own.
     pub(crate) is_tainted: bool,
     /// Starts this instead of the flow; it is given the flow's name and input.
@@ -51,7 +51,7 @@ pub(crate) struct Wrapper {
 
 /// What a request says beside its body.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Terms {
+pub(crate) struct TurnHeaders {
     key: Option<String>,
     depth: u32,
 }
@@ -59,8 +59,8 @@ pub(crate) struct Terms {
 /// As deep as runs may call runs.
 const DEPTH_MAX: u32 = 8;
 
-impl Terms {
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Terms, Problem> {
+impl TurnHeaders {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<TurnHeaders, Problem> {
         let key = header_text(headers, KEY)?.map(str::to_owned);
         let depth = match headers.get(DEPTH) {
             None => 0,
@@ -73,12 +73,12 @@ impl Terms {
             let words = format!("this call is {depth} agents deep, more than {DEPTH_MAX}; do these agents call one another in a circle?");
             return Err(Problem::bad_request(words));
         }
-        Ok(Terms { key, depth })
+        Ok(TurnHeaders { key, depth })
     }
 
     /// With this key if it has none.
-    pub(crate) fn or_key(self, key: Option<&str>) -> Terms {
-        Terms { key: self.key.or_else(|| key.map(str::to_owned)), ..self }
+    pub(crate) fn or_key(self, key: Option<&str>) -> TurnHeaders {
+        TurnHeaders { key: self.key.or_else(|| key.map(str::to_owned)), ..self }
     }
 
     pub(crate) fn has_key(&self) -> bool {
@@ -108,7 +108,14 @@ impl StartedTurn {
 }
 
 /// Starts the run of a turn, or finds it by its key. `protocol` keeps the keys of protocols apart.
-pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Terms, turn: Turn, is_watched: bool) -> Result<StartedTurn, Problem> {
+pub(crate) async fn begin(
+    api: &Api,
+    who: &Identity,
+    protocol: &str,
+    terms: &TurnHeaders,
+    turn: Turn,
+    is_watched: bool,
+) -> Result<StartedTurn, Problem> {
     let engine = &api.0.engine;
     let named = terms.run(who, protocol);
     if let Some(run) = &named
@@ -124,7 +131,7 @@ pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Ter
     let flow = turn.wish.flow.clone().unwrap_or_default();
     let order = Order { run: Some(run.clone()), thread: Some(thread.clone()), depth: terms.depth, ..order(api, who, &thread, turn)? };
     // Before it is started, so that its first words are not missed.
-    let events = is_watched.then(|| Events::of(engine, &thread, &run, Known::new()));
+    let events = is_watched.then(|| Events::of(engine, &thread, &run, SeenCounts::new()));
     let (run, thread, place) = crate::api::runs::begin(api, &who.user, order).await?;
     hold(engine, &run, place);
     Ok(StartedTurn { run, thread, flow, created_ms: crate::guard::now_ms(), events })
@@ -133,7 +140,7 @@ pub(crate) async fn begin(api: &Api, who: &Identity, protocol: &str, terms: &Ter
 /// A run that is there already, to be followed.
 pub(crate) async fn found(api: &Api, who: &Identity, row: RunRow, is_watched: bool) -> Result<StartedTurn, Problem> {
     let row = api.run(who, row.run.as_str()).await?;
-    let events = is_watched.then(|| Events::of(&api.0.engine, &row.thread, &row.run, Known::new()));
+    let events = is_watched.then(|| Events::of(&api.0.engine, &row.thread, &row.run, SeenCounts::new()));
     Ok(StartedTurn { run: row.run, thread: row.thread, flow: row.flow, created_ms: row.created_ms, events })
 }
 
@@ -145,7 +152,7 @@ pub(crate) async fn followed(api: &Api, row: RunRow) -> StartedTurn {
 }
 
 /// How many events of a run and of those below it there are.
-pub(crate) async fn known(engine: &Engine, run: &RunId) -> Known {
+pub(crate) async fn known(engine: &Engine, run: &RunId) -> SeenCounts {
     tree_history(engine, run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect()
 }
 
@@ -176,7 +183,14 @@ pub(crate) async fn answer(api: &Api, who: &Identity, run: &str, text: &str, is_
 }
 
 /// The same with a value that is one already.
-pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, value: Value, is_watched: bool) -> Result<StartedTurn, Problem> {
+pub(crate) async fn give(
+    api: &Api,
+    who: &Identity,
+    row: RunRow,
+    asks: &OpenQuestion,
+    value: Value,
+    is_watched: bool,
+) -> Result<StartedTurn, Problem> {
     let engine = &api.0.engine;
     let events = match is_watched {
         true => Some(Events::of(engine, &row.thread, &row.run, known(engine, &row.run).await)),
@@ -191,7 +205,7 @@ pub(crate) async fn give(api: &Api, who: &Identity, row: RunRow, asks: &Asks, va
 }
 
 /// A run of this user's that waits for a person, with its first question.
-pub(crate) async fn open_question(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, Asks), Problem> {
+pub(crate) async fn open_question(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, OpenQuestion), Problem> {
     let row = api.run(who, run).await?;
     if !matches!(row.status, Status::Asking | Status::Waiting) {
         return Err(Problem::conflict(format!("the run {run} asks nothing any more")));
@@ -223,22 +237,22 @@ pub(crate) fn must_know(api: &Api, flow: &str) -> Result<(), Problem> {
 }
 
 /// What a client asks for when it names nothing but a question.
-pub(crate) fn plain_wish(flow: &str, question: String) -> NewRun {
-    wish(flow, question, Options::default())
+pub(crate) fn new_run(flow: &str, question: String) -> NewRun {
+    new_run_with(flow, question, Options::default())
 }
 
 /// The same with what only clients that know Baton say.
-pub(crate) fn wish(flow: &str, question: String, options: Options) -> NewRun {
+pub(crate) fn new_run_with(flow: &str, question: String, options: Options) -> NewRun {
     let Options { model, approve, strict, budget, allow, settings } = options;
     NewRun { question, flow: Some(flow.to_owned()), model, approve, strict, budget, allow, settings, ..NewRun::default() }
 }
 
 /// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.
-pub(crate) fn with_instructions(instructions: &str, history: Vec<Spoken>) -> Vec<Spoken> {
+pub(crate) fn with_instructions(instructions: &str, history: Vec<ChatMessage>) -> Vec<ChatMessage> {
     if instructions.trim().is_empty() {
         return history;
     }
-    let said = |role: &str, content: String| Spoken { role: role.to_owned(), content };
+    let said = |role: &str, content: String| ChatMessage { role: role.to_owned(), content };
     let told = said("user", format!("Instructions for your answers in this conversation:\n{}", instructions.trim()));
     let mut all = vec![told, said("assistant", "I will follow them.".to_owned())];
     // Flows hear about ten turns; the oldest give way to the instructions.

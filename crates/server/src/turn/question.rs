@@ -1,11 +1,8 @@
 //! A person's word in plain text, as the value that a question takes.
 
-use engine::OpenQuestion;
+pub(crate) use engine::OpenQuestion;
 use graph::Waiting;
 use serde_json::{Map, Value, json};
-
-/// A question, and the run that has it.
-pub(crate) type Asks = OpenQuestion;
 
 const YES: [&str; 8] = ["yes", "y", "ok", "okay", "approve", "approved", "true", "allow"];
 const NO: [&str; 8] = ["no", "n", "decline", "declined", "reject", "false", "deny", "stop"];

@@ -1,17 +1,17 @@
-//! How a run came to rest, as clients are told.
+//! How a run ended or what it waits for, as clients receive it.
 
 use engine::RunState;
 use graph::{Outcome, RunId, Usage};
 use serde_json::Value;
 
-use super::Asks;
+use super::OpenQuestion;
 use crate::api::Api;
 use crate::problem::Problem;
 
-pub(crate) enum Rest {
+pub(crate) enum TurnOutcome {
     Answered(Box<Answered>),
     /// Only a person can move it; what it asks first.
-    Asks(Box<Asks>),
+    Question(Box<OpenQuestion>),
     Failed(String),
     Cancelled(String),
 }
@@ -28,18 +28,18 @@ pub(crate) struct Answered {
 }
 
 /// Waits until the run is over or only a person can move it.
-pub(crate) async fn rest(api: &Api, run: &RunId) -> Result<Rest, Problem> {
+pub(crate) async fn outcome(api: &Api, run: &RunId) -> Result<TurnOutcome, Problem> {
     let engine = &api.0.engine;
     match engine.wait(run).await? {
         RunState::Over(closing) => Ok(match &closing.outcome {
-            Outcome::Done { output } => Rest::Answered(Box::new(answered(output, closing.spent))),
-            Outcome::Failed { fault } => Rest::Failed(fault.to_string()),
-            Outcome::Cancelled { reason } => Rest::Cancelled(reason.clone()),
+            Outcome::Done { output } => TurnOutcome::Answered(Box::new(answered(output, closing.spent))),
+            Outcome::Failed { fault } => TurnOutcome::Failed(fault.to_string()),
+            Outcome::Cancelled { reason } => TurnOutcome::Cancelled(reason.clone()),
         }),
         RunState::Parked(_) => {
             let row = engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
             let first = engine.open_questions(&row).await?.into_iter().next();
-            first.map(|asks| Rest::Asks(Box::new(asks))).ok_or_else(|| Problem::busy("the run goes on elsewhere; ask again"))
+            first.map(|asks| TurnOutcome::Question(Box::new(asks))).ok_or_else(|| Problem::busy("the run goes on elsewhere; ask again"))
         }
         RunState::Going => Err(Problem::busy("the run goes on elsewhere; ask again")),
         RunState::Lost(error) => Err(error.into()),

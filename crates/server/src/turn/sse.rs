@@ -45,7 +45,7 @@ pub(crate) fn channel(api: &Api, who: &Identity) -> Result<(Sink, Response), Pro
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
         (header::CACHE_CONTROL, "no-cache"),
-        // Proxies that gather before they send are told not to.
+        // Asks proxies not to buffer.
         (header::HeaderName::from_static("x-accel-buffering"), "no"),
     ];
     Ok((Sink(to), (headers, Body::from_stream(stream)).into_response()))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_store::{Store, StoreError};
 use baton_store_postgres::{Address, PostgresSettings, PostgresStore};
 
-use crate::hand::{Home, Pen, journal};
+use crate::hand::{RunWriter, TestStore, journal};
 use crate::throwaway::{Schema, url};
 
 /// Ends the connections of a schema's stores, as a restart of the database would.
@@ -17,7 +17,7 @@ async fn cut(schema: &Schema) {
         .unwrap();
 }
 
-async fn open_named(schema: &Schema) -> Home {
+async fn open_named(schema: &Schema) -> TestStore {
     // Its connections are known by the name of the schema.
     let store = PostgresStore::open(schema.address_named(), PostgresSettings::default()).await.unwrap();
     Arc::new(store)
@@ -31,7 +31,7 @@ async fn lost_connections_are_made_again_and_no_commit_is_lost_or_doubled() {
         .map(|n| {
             let home = home.clone();
             tokio::spawn(async move {
-                let mut pen = Pen::start(&home, &format!("t{n}"), &format!("r{n}")).await;
+                let mut pen = RunWriter::start(&home, &format!("t{n}"), &format!("r{n}")).await;
                 for line in 0..100 {
                     let text = line.to_string();
                     match pen.lines([&text]).await {

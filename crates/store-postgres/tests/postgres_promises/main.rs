@@ -40,10 +40,10 @@ include!("../../../store/tests/promises/list.rs");
 
 home!(postgres, crate::postgres_home);
 
-struct Home {
+struct TestStore {
     store: Arc<dyn Store>,
 }
 
-async fn postgres_home() -> Home {
-    Home { store: Arc::new(throwaway::Schema::new().await.open().await) }
+async fn postgres_home() -> TestStore {
+    TestStore { store: Arc::new(throwaway::Schema::new().await.open().await) }
 }

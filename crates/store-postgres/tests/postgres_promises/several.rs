@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use baton_store::{Change, Commit, NewRun, SignalKind, StoreError};
 
-use crate::hand::{Home, NOW, Pen, UNTIL, claim, journal, new_run, run_id, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, journal, new_run, run_id, thread_id};
 use crate::throwaway::Schema;
 
 const HEARD_MAX: Duration = Duration::from_secs(10);
 
-async fn two() -> (Home, Home) {
+async fn two() -> (TestStore, TestStore) {
     let schema = Schema::new().await;
     (Arc::new(schema.open().await), Arc::new(schema.open().await))
 }
@@ -22,8 +22,8 @@ async fn many_servers_start_on_an_empty_database_at_once() {
         .map(|n| {
             let schema = schema.clone();
             tokio::spawn(async move {
-                let store: Home = Arc::new(schema.open().await);
-                Pen::start(&store, &format!("t{n}"), &format!("r{n}")).await.lines(["line"]).await.unwrap();
+                let store: TestStore = Arc::new(schema.open().await);
+                RunWriter::start(&store, &format!("t{n}"), &format!("r{n}")).await.lines(["line"]).await.unwrap();
                 store
             })
         })
@@ -40,13 +40,13 @@ async fn many_servers_start_on_an_empty_database_at_once() {
 #[tokio::test]
 async fn a_takeover_by_another_server_fences_the_first() {
     let (one, other) = two().await;
-    let mut old = Pen::start(&one, "t", "r").await;
+    let mut old = RunWriter::start(&one, "t", "r").await;
     old.lines(["mine"]).await.unwrap();
     let held = other.claim(&thread_id("t"), "you", NOW, UNTIL).await;
     assert_eq!(held, Err(StoreError::Held { thread: thread_id("t"), owner: "me".to_owned(), until_ms: UNTIL }));
     let lease = other.claim(&thread_id("t"), "you", UNTIL + 1, UNTIL + 1_000).await.unwrap();
     assert_eq!(old.lines(["too late"]).await, Err(StoreError::Fenced { thread: thread_id("t") }));
-    let mut new = Pen { home: other.clone(), lease, ..old };
+    let mut new = RunWriter { home: other.clone(), lease, ..old };
     new.lines(["yours"]).await.unwrap();
     assert_eq!(journal(&one, "r").await, ["mine", "yours"]);
 }
@@ -67,7 +67,7 @@ async fn of_two_servers_that_claim_at_once_one_gets_it() {
 async fn of_two_servers_that_begin_one_run_at_once_one_does() {
     let (one, other) = two().await;
     for round in 0..20 {
-        let begin = |home: &Home, owner: &str, thread: &str| {
+        let begin = |home: &TestStore, owner: &str, thread: &str| {
             let lease = baton_store::Lease { thread: thread_id(thread), owner: owner.to_owned(), fence: 0 };
             let mut commit = Commit::new(run_id(&format!("r{round}")), lease, NOW, 0);
             commit.new = Some(NewRun { user: "ada".into(), ..new_run("same") });
@@ -87,7 +87,7 @@ async fn of_two_servers_that_begin_one_run_at_once_one_does() {
 #[tokio::test]
 async fn servers_in_one_anothers_way_lose_nothing() {
     let (one, other) = two().await;
-    let work = |home: Home, owner: &'static str, is_reversed: bool| async move {
+    let work = |home: TestStore, owner: &'static str, is_reversed: bool| async move {
         let mut tasks = Vec::new();
         for n in 0..40 {
             let home = home.clone();
@@ -126,8 +126,8 @@ async fn servers_in_one_anothers_way_lose_nothing() {
 async fn changes_are_heard_by_the_others() {
     let (one, other) = two().await;
     let mut heard = other.changes().unwrap();
-    let mut pen = Pen::start(&one, "t", "r").await;
-    let wait = async |heard: &mut tokio::sync::broadcast::Receiver<Change>, wanted: Change, again: &dyn Fn() -> Again| {
+    let mut pen = RunWriter::start(&one, "t", "r").await;
+    let wait = async |heard: &mut tokio::sync::broadcast::Receiver<Change>, wanted: Change, again: &dyn Fn() -> RepeatFuture| {
         let end = tokio::time::Instant::now() + HEARD_MAX;
         // The listener may connect a moment after the store is open; until then changes are missed.
         while tokio::time::Instant::now() < end {
@@ -141,7 +141,7 @@ async fn changes_are_heard_by_the_others() {
         panic!("{wanted:?} was not heard");
     };
     let poster = one.clone();
-    let post = move || -> Again {
+    let post = move || -> RepeatFuture {
         let home = poster.clone();
         Box::pin(async move { home.post(&run_id("r"), SignalKind::Cancel { reason: "x".to_owned() }).await.unwrap() })
     };
@@ -213,14 +213,14 @@ async fn files_are_shared_and_limited() {
     assert_eq!(there.changed_since(seen).await.unwrap().unwrap().1.len(), 2);
 }
 
-type Again = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+type RepeatFuture = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 #[tokio::test]
 async fn text_with_nul_characters_comes_back() {
-    let home: Home = Arc::new(Schema::new().await.open().await);
+    let home: TestStore = Arc::new(Schema::new().await.open().await);
     let name = "a\0b\u{FFFFE}";
     let lease = claim(&home, name, "o\0").await;
-    let mut pen = Pen::start_at(&home, lease, name, NOW, |_| {}).await;
+    let mut pen = RunWriter::start_at(&home, lease, name, NOW, |_| {}).await;
     pen.write(|commit| commit.messages = vec![crate::hand::message("user", "x\0y")]).await.unwrap();
     assert_eq!(home.messages(&thread_id(name), 0, 9).await.unwrap()[0].content, "x\0y");
     assert_eq!(home.run(&run_id(name)).await.unwrap().unwrap().run, run_id(name));

@@ -3,9 +3,9 @@
 use graph::ThreadId;
 
 use super::{Tables, Thread};
-use crate::{CardFilter, CardRow, NewToken, Newest, PREVIEW_CHARS_MAX, Result, SESSIONS_MAX, TokenRow};
+use crate::{CardFilter, CardRow, NewToken, NewestRun, PREVIEW_CHARS_MAX, Result, SESSIONS_MAX, TokenRow};
 
-/// What lets somebody in, and its row.
+/// The digest of a token, and its row.
 pub(super) type Tokens = std::collections::BTreeMap<u64, ([u8; 32], TokenRow)>;
 
 impl Tables {
@@ -33,7 +33,7 @@ impl Tables {
         CardRow {
             thread: thread.row(id),
             preview: last.map(|message| message.content.chars().take(PREVIEW_CHARS_MAX).collect()).unwrap_or_default(),
-            newest: newest.map(|run| Newest { run: run.row.run.clone(), flow: run.row.flow.clone(), status: run.row.status }),
+            newest: newest.map(|run| NewestRun { run: run.row.run.clone(), flow: run.row.flow.clone(), status: run.row.status }),
         }
     }
 

@@ -5,10 +5,10 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::read::{number, unreadable, unsigned};
-use super::write::Written;
-use crate::{CardFilter, CardRow, Newest, PREVIEW_CHARS_MAX, Status, StoreError, ThreadRow};
+use super::write::SqlResult;
+use crate::{CardFilter, CardRow, NewestRun, PREVIEW_CHARS_MAX, Status, StoreError, ThreadRow};
 
-pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> Written<Vec<CardRow>> {
+pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> SqlResult<Vec<CardRow>> {
     let mut sql = format!(
         "SELECT threads.name, threads.title, messages, threads.created_ms, threads.updated_ms, user,
              (SELECT substr(content, 1, {PREVIEW_CHARS_MAX}) FROM messages WHERE thread = threads.id AND role = 'assistant' ORDER BY seq DESC LIMIT 1),
@@ -45,7 +45,7 @@ pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> Written<Vec<CardR
     Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), card)?.collect::<rusqlite::Result<_>>()?)
 }
 
-fn place(rows: &Connection, thread: &ThreadId) -> Written<(i64, i64)> {
+fn place(rows: &Connection, thread: &ThreadId) -> SqlResult<(i64, i64)> {
     let found = rows
         .prepare_cached("SELECT updated_ms, id FROM threads WHERE name = ?1")?
         .query_row([thread.as_str()], |row| Ok((row.get(0)?, row.get(1)?)))
@@ -67,7 +67,7 @@ fn card(row: &Row<'_>) -> rusqlite::Result<CardRow> {
         Some(run) => {
             let status: String = row.get(9)?;
             let unknown = || unreadable(9, StoreError::Database(format!("there is no status {status:?}")));
-            Some(Newest { run: RunId::from(run), flow: row.get(8)?, status: Status::parse(&status).ok_or_else(unknown)? })
+            Some(NewestRun { run: RunId::from(run), flow: row.get(8)?, status: Status::parse(&status).ok_or_else(unknown)? })
         }
     };
     Ok(CardRow { thread, preview: row.get::<_, Option<String>>(6)?.unwrap_or_default(), newest })

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
-use super::fault::Named;
+use super::fault::WithPath;
 use super::open;
 use crate::{Result, StoreError};
 
@@ -20,7 +20,7 @@ pub fn copy_database(path: &Path, to: &Path) -> Result<()> {
 
 /// What a database that was found whole holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckedDatabase {
     pub schema: i64,
     pub threads: u64,
     pub runs: u64,
@@ -29,7 +29,7 @@ pub struct Checked {
 }
 
 /// Whether a file is a database of ours, of a version that is known here, and undamaged. It is only read.
-pub fn check_database(path: &Path) -> Result<Checked> {
+pub fn check_database(path: &Path) -> Result<CheckedDatabase> {
     if open::file_bytes(path) == 0 {
         return Err(StoreError::Damaged { path: path.display().to_string(), why: "it is empty".to_owned() });
     }
@@ -41,7 +41,7 @@ pub fn check_database(path: &Path) -> Result<Checked> {
     }
     let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).named(path);
     let unsigned = |count: i64| u64::try_from(count).unwrap_or(0);
-    Ok(Checked {
+    Ok(CheckedDatabase {
         schema: count("PRAGMA user_version")?,
         threads: unsigned(count("SELECT count(*) FROM threads")?),
         runs: unsigned(count("SELECT count(*) FROM runs")?),
@@ -64,7 +64,7 @@ pub fn is_in_use(path: &Path) -> Result<bool> {
     }
 }
 
-/// Writes the file anew without what was deleted, so that none of it is left in free places of the file or in the WAL. Nobody else may have it open.
+/// Writes the file anew without what was deleted, so that none of it is left in free places of the file or in the WAL. No other process may have it open.
 pub fn compact_database(path: &Path) -> Result<()> {
     let connection = existing(path)?;
     connection.execute_batch("PRAGMA secure_delete = ON; VACUUM;").named(path)?;

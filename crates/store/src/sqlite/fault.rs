@@ -27,17 +27,17 @@ impl From<rusqlite::Error> for Fault {
 }
 
 /// Says which file it was: people with two databases need to know.
-pub(super) trait Named<T> {
+pub(super) trait WithPath<T> {
     fn named(self, path: &Path) -> Result<T>;
 }
 
-impl<T> Named<T> for rusqlite::Result<T> {
+impl<T> WithPath<T> for rusqlite::Result<T> {
     fn named(self, path: &Path) -> Result<T> {
         self.map_err(|error| in_our_words(&error, path))
     }
 }
 
-impl<T> Named<T> for std::result::Result<T, Fault> {
+impl<T> WithPath<T> for std::result::Result<T, Fault> {
     fn named(self, path: &Path) -> Result<T> {
         self.map_err(|fault| match fault {
             Fault::Refused(error) => error,

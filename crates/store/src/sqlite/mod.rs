@@ -31,12 +31,13 @@ use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, Freed, Intent, Lease, Line, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow,
-    RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
+    PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow,
+    TokenRow,
 };
-pub use copy::{Checked, check_database, compact_database, copy_database, is_in_use};
+pub use copy::{CheckedDatabase, check_database, compact_database, copy_database, is_in_use};
 use read::Readers;
-use retention::Kept;
+use retention::RetainedFrom;
 use writer::Writer;
 
 pub struct SqliteStore {
@@ -69,7 +70,7 @@ impl SqliteStore {
     }
 
     /// Sweeps up after deletions and gives the pages back, in pieces small enough for other writers to come between.
-    async fn give_back(&self, files_bytes: u64, mut freed: Freed) -> Result<Freed> {
+    async fn give_back(&self, files_bytes: u64, mut freed: DeletionReport) -> Result<DeletionReport> {
         while self.writer.write(0, |tables| tables.sweep()).await? {}
         while self.writer.write(0, |tables| tables.vacuum()).await? {}
         self.writer.checkpoint().await?;
@@ -129,7 +130,7 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::runs(rows, &filter)).await
     }
 
-    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<Line>> {
+    async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         let run = run.clone();
         self.readers.read(move |rows| read::journal(rows, &run, from_seq, limit)).await
     }
@@ -184,8 +185,8 @@ impl Store for SqliteStore {
         self.readers.read(move |rows| read::signals(rows, &owner)).await
     }
 
-    async fn unheard(&self, now_ms: i64) -> Result<Vec<Signal>> {
-        self.readers.read(move |rows| read::unheard(rows, now_ms)).await
+    async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>> {
+        self.readers.read(move |rows| read::undelivered_signals(rows, now_ms)).await
     }
 
     async fn accept(&self, signal: u64) -> Result<()> {
@@ -268,11 +269,11 @@ impl Store for SqliteStore {
         self.writer.write(0, move |tables| tables.drop_record(&user, &kind, &key)).await
     }
 
-    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<Freed> {
+    async fn retain(&self, retention: Retention, now_ms: i64) -> Result<DeletionReport> {
         let files_bytes = self.files_bytes();
-        let mut freed = Freed::default();
-        let kept: Kept = self.readers.read(move |rows| Kept::of(rows, retention)).await?;
-        let mut from = Some(Kept::NOTHING);
+        let mut freed = DeletionReport::default();
+        let kept: RetainedFrom = self.readers.read(move |rows| RetainedFrom::of(rows, retention)).await?;
+        let mut from = Some(RetainedFrom::NOTHING);
         while let Some(place) = from {
             let piece = self.writer.write(0, move |tables| tables.delete_some(place, kept, now_ms)).await?;
             freed.threads += piece.threads.len() as u64;
@@ -283,12 +284,12 @@ impl Store for SqliteStore {
         self.give_back(files_bytes, freed).await
     }
 
-    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<Freed> {
+    async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport> {
         let files_bytes = self.files_bytes();
         let deleted = vec![thread.clone()];
         let thread = thread.clone();
         let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
-        self.give_back(files_bytes, Freed { deleted, threads: 1, runs, bytes: 0 }).await
+        self.give_back(files_bytes, DeletionReport { deleted, threads: 1, runs, bytes: 0 }).await
     }
 }
 

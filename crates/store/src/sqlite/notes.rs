@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Reach, RunId, ThreadId, UserId};
+use graph::{NoteScope, RunId, ThreadId, UserId};
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::read::{number, unreadable, unsigned};
-use super::write::{Tables, Written};
+use super::write::{SqlResult, Tables};
 use crate::{Commit, NOTES_BYTES_MAX, NOTES_MAX, NoteFilter, NoteRow};
 
 impl Tables {
     /// In the same transaction as all else of the commit: what a run taught is there exactly when its end is.
-    pub(super) fn keep_notes(&self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+    pub(super) fn keep_notes(&self, run: i64, thread: i64, commit: &Commit) -> SqlResult<()> {
         if commit.notes.is_empty() {
             return Ok(());
         }
         self.connection.prepare_cached("DELETE FROM notes WHERE until_ms <= ?1")?.execute([commit.at_ms])?;
         for note in &commit.notes {
-            let (user, flow, is_local) = (note.user.as_str(), note.flow.as_str(), note.reach == Reach::Thread);
+            let (user, flow, is_local) = (note.user.as_str(), note.flow.as_str(), note.reach == NoteScope::Thread);
             let (key, value) = note.texts();
             let sql = "DELETE FROM notes WHERE user = ?1 AND flow = ?2 AND kind = ?3 AND key = ?4 AND is_local = ?5 AND (NOT ?5 OR thread = ?6)";
             self.connection.prepare_cached(sql)?.execute(params![user, flow, note.kind, key, is_local, thread])?;
@@ -36,12 +36,12 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn forget_notes(&self, user: &UserId, note: Option<u64>) -> Written<u64> {
+    pub(super) fn forget_notes(&self, user: &UserId, note: Option<u64>) -> SqlResult<u64> {
         let sql = "DELETE FROM notes WHERE user = ?1 AND (?2 IS NULL OR id = ?2)";
         Ok(self.connection.prepare_cached(sql)?.execute(params![user.as_str(), note.map(number)])? as u64)
     }
 
-    pub(super) fn prefer(&self, user: &UserId, name: &str, value: Option<&Value>) -> Written<()> {
+    pub(super) fn prefer(&self, user: &UserId, name: &str, value: Option<&Value>) -> SqlResult<()> {
         match value {
             Some(value) => {
                 let sql = "INSERT OR REPLACE INTO preferences (user, name, value) VALUES (?1, ?2, ?3)";
@@ -53,7 +53,7 @@ impl Tables {
     }
 }
 
-pub(super) fn notes(rows: &Connection, filter: &NoteFilter) -> Written<Vec<NoteRow>> {
+pub(super) fn notes(rows: &Connection, filter: &NoteFilter) -> SqlResult<Vec<NoteRow>> {
     let sql = "SELECT id, flow, kind, key, value, is_local, (SELECT name FROM threads WHERE id = thread), (SELECT name FROM runs WHERE id = run),
                    created_ms, until_ms
                FROM notes WHERE user = ?1 AND (?2 IS NULL OR flow = ?2) AND until_ms > ?4
@@ -65,7 +65,7 @@ pub(super) fn notes(rows: &Connection, filter: &NoteFilter) -> Written<Vec<NoteR
             kind: row.get(2)?,
             key: json(row, 3)?,
             value: json(row, 4)?,
-            reach: if row.get(5)? { Reach::Thread } else { Reach::User },
+            reach: if row.get(5)? { NoteScope::Thread } else { NoteScope::User },
             thread: ThreadId::from(row.get::<_, String>(6)?),
             run: RunId::from(row.get::<_, String>(7)?),
             created_ms: row.get(8)?,
@@ -77,7 +77,7 @@ pub(super) fn notes(rows: &Connection, filter: &NoteFilter) -> Written<Vec<NoteR
     Ok(rows.prepare_cached(sql)?.query_map(values, read)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn preferences(rows: &Connection, user: &UserId) -> Written<BTreeMap<String, Value>> {
+pub(super) fn preferences(rows: &Connection, user: &UserId) -> SqlResult<BTreeMap<String, Value>> {
     let mut select = rows.prepare_cached("SELECT name, value FROM preferences WHERE user = ?1")?;
     Ok(select.query_map([user.as_str()], |row| Ok((row.get(0)?, json(row, 1)?)))?.collect::<rusqlite::Result<_>>()?)
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 
 use super::Durability;
-use super::fault::Named;
+use super::fault::WithPath;
 use crate::{Result, StoreError};
 
 /// "Batn": the mark in the header of every database of ours.

@@ -4,12 +4,12 @@ use graph::{ThreadId, UserId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::read::{number, unsigned};
-use super::write::{Tables, Written};
+use super::write::{SqlResult, Tables};
 use crate::{Grant, NewPermission, PERMISSIONS_MAX, PermissionRow, StoreError};
 
 impl Tables {
     /// Written once: the same grant again changes nothing.
-    pub(super) fn keep_permission(&self, new: &NewPermission) -> Written<u64> {
+    pub(super) fn keep_permission(&self, new: &NewPermission) -> SqlResult<u64> {
         let thread: Option<i64> = match &new.grant {
             Grant::Tool { .. } | Grant::Server { .. } => None,
             Grant::Conversation { thread, .. } => {
@@ -27,13 +27,13 @@ impl Tables {
         Ok(self.connection.prepare_cached(sql)?.query_row(params![user, scope, name, thread], |row| unsigned(row, 0))?)
     }
 
-    pub(super) fn revoke_permission(&self, user: &UserId, permission: u64) -> Written<bool> {
+    pub(super) fn revoke_permission(&self, user: &UserId, permission: u64) -> SqlResult<bool> {
         let mut delete = self.connection.prepare_cached("DELETE FROM permissions WHERE user = ?1 AND id = ?2")?;
         Ok(delete.execute(params![user.as_str(), number(permission)])? > 0)
     }
 }
 
-pub(super) fn permissions(rows: &Connection, user: &UserId) -> Written<Vec<PermissionRow>> {
+pub(super) fn permissions(rows: &Connection, user: &UserId) -> SqlResult<Vec<PermissionRow>> {
     let sql = "SELECT id, scope, name, (SELECT name FROM threads WHERE threads.id = permissions.thread), created_ms
                FROM permissions WHERE user = ?1 ORDER BY id";
     let rows: Vec<Option<PermissionRow>> = rows.prepare_cached(sql)?.query_map([user.as_str()], row)?.collect::<rusqlite::Result<_>>()?;

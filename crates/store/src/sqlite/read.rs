@@ -1,4 +1,4 @@
-//! Reading, on connections of its own: in WAL mode a reader sees the last finished transaction and waits for nobody.
+//! Reading, on connections of its own: in WAL mode a reader sees the last finished transaction and does not wait.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,17 +8,17 @@ use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tokio::sync::Semaphore;
 
-use super::fault::Named;
+use super::fault::WithPath;
 use super::open::open_reader;
-use super::write::Written;
-use crate::{Intent, Line, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
+use super::write::SqlResult;
+use crate::{Intent, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
 
 /// Reads at once; more of them wait their turn, without blocking a thread.
 const READERS_MAX: usize = 4;
 
 pub(super) struct Readers {
     path: Arc<Path>,
-    /// Connections that nobody uses now. They are made when first needed.
+    /// Idle connections. They are opened when first needed.
     idle: Arc<Mutex<Vec<Connection>>>,
     room: Arc<Semaphore>,
 }
@@ -32,7 +32,7 @@ impl Readers {
     pub(super) async fn read<T, F>(&self, look: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> Written<T> + Send + 'static,
+        F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
     {
         let permit = self.room.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (path, idle) = (self.path.clone(), self.idle.clone());
@@ -44,7 +44,7 @@ impl Readers {
             };
             let end = at_one_moment(&connection, look).named(&path);
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
-            // Only now: whoever comes next shall find the connection.
+            // Only now, so that the next caller finds the connection.
             drop(permit);
             end
         });
@@ -57,7 +57,7 @@ impl Readers {
     }
 }
 
-fn at_one_moment<T>(connection: &Connection, look: impl FnOnce(&Connection) -> Written<T>) -> Written<T> {
+fn at_one_moment<T>(connection: &Connection, look: impl FnOnce(&Connection) -> SqlResult<T>) -> SqlResult<T> {
     connection.prepare_cached("BEGIN")?.execute([])?;
     let seen = look(connection);
     connection.prepare_cached("ROLLBACK")?.execute([])?;
@@ -71,11 +71,11 @@ const FEW_THREADS: i64 = 1_000;
 const RUN_COLUMNS: &str = "name, (SELECT name FROM threads WHERE id = thread), flow, parent, title, status, outcome, created_ms,
     max(updated_ms, coalesce((SELECT at_ms FROM journal WHERE run = runs.id ORDER BY seq DESC LIMIT 1), updated_ms))";
 
-pub(super) fn run(rows: &Connection, run: &RunId) -> Written<Option<RunRow>> {
+pub(super) fn run(rows: &Connection, run: &RunId) -> SqlResult<Option<RunRow>> {
     Ok(rows.prepare_cached(&format!("SELECT {RUN_COLUMNS} FROM runs WHERE name = ?1"))?.query_row([run.as_str()], run_row).optional()?)
 }
 
-pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>> {
+pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> SqlResult<Vec<RunRow>> {
     let mut sql = String::new();
     let mut values: Vec<Value> = Vec::new();
     if !filter.statuses.is_empty() {
@@ -122,20 +122,20 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> Written<Vec<RunRow>
     Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), run_row)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn journal(rows: &Connection, run: &RunId, from_seq: u64, limit: usize) -> Written<Vec<Line>> {
+pub(super) fn journal(rows: &Connection, run: &RunId, from_seq: u64, limit: usize) -> SqlResult<Vec<JournalLine>> {
     let run = run_id(rows, run)?;
     let mut select = rows.prepare_cached("SELECT seq, at_ms, bytes FROM journal WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3")?;
-    let read = |row: &Row<'_>| Ok(Line { seq: unsigned(row, 0)?, at_ms: row.get(1)?, bytes: row.get(2)? });
+    let read = |row: &Row<'_>| Ok(JournalLine { seq: unsigned(row, 0)?, at_ms: row.get(1)?, bytes: row.get(2)? });
     Ok(select.query_map([run, number(from_seq), number(limit as u64)], read)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn snapshot(rows: &Connection, run: &RunId) -> Written<Option<SnapshotRow>> {
+pub(super) fn snapshot(rows: &Connection, run: &RunId) -> SqlResult<Option<SnapshotRow>> {
     let run = run_id(rows, run)?;
     let mut select = rows.prepare_cached("SELECT entries, bytes FROM snapshots WHERE run = ?1")?;
     Ok(select.query_row([run], |row| Ok(SnapshotRow { entries: unsigned(row, 0)?, bytes: row.get(1)? })).optional()?)
 }
 
-pub(super) fn intents(rows: &Connection, run: &RunId) -> Written<Vec<Intent>> {
+pub(super) fn intents(rows: &Connection, run: &RunId) -> SqlResult<Vec<Intent>> {
     let run = run_id(rows, run)?;
     let mut select = rows.prepare_cached("SELECT step, place, attempt, key FROM intents WHERE run = ?1 ORDER BY step, place")?;
     let read = |row: &Row<'_>| {
@@ -147,11 +147,11 @@ pub(super) fn intents(rows: &Connection, run: &RunId) -> Written<Vec<Intent>> {
 
 const THREAD_COLUMNS: &str = "name, title, messages, created_ms, updated_ms, user";
 
-pub(super) fn thread(rows: &Connection, thread: &ThreadId) -> Written<Option<ThreadRow>> {
+pub(super) fn thread(rows: &Connection, thread: &ThreadId) -> SqlResult<Option<ThreadRow>> {
     Ok(rows.prepare_cached(&format!("SELECT {THREAD_COLUMNS} FROM threads WHERE name = ?1"))?.query_row([thread.as_str()], thread_row).optional()?)
 }
 
-pub(super) fn threads(rows: &Connection, before: Option<&ThreadId>, limit: usize) -> Written<Vec<ThreadRow>> {
+pub(super) fn threads(rows: &Connection, before: Option<&ThreadId>, limit: usize) -> SqlResult<Vec<ThreadRow>> {
     let before: (i64, i64) = match before {
         None => (i64::MAX, i64::MAX),
         Some(thread) => rows
@@ -165,19 +165,19 @@ pub(super) fn threads(rows: &Connection, before: Option<&ThreadId>, limit: usize
     Ok(rows.prepare_cached(&sql)?.query_map(values, thread_row)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn newest_thread(rows: &Connection, user: &UserId, name_prefix: &str) -> Written<Option<ThreadRow>> {
+pub(super) fn newest_thread(rows: &Connection, user: &UserId, name_prefix: &str) -> SqlResult<Option<ThreadRow>> {
     // The signs keep the planner from walking all threads in the order of their numbers or their users; names have an index.
     let sql = format!("SELECT {THREAD_COLUMNS} FROM threads WHERE name >= ?1 AND name < ?2 AND +user = ?3 ORDER BY +id DESC LIMIT 1");
     let past_prefix = format!("{name_prefix}{}", char::MAX);
     Ok(rows.prepare_cached(&sql)?.query_row(params![name_prefix, past_prefix, user.as_str()], thread_row).optional()?)
 }
 
-pub(super) fn stored_bytes(rows: &Connection, user: &UserId) -> Written<u64> {
+pub(super) fn stored_bytes(rows: &Connection, user: &UserId) -> SqlResult<u64> {
     let found = rows.prepare_cached("SELECT bytes FROM stored WHERE user = ?1")?.query_row([user.as_str()], |row| row.get::<_, i64>(0)).optional()?;
     Ok(found.map_or(0, |bytes| bytes.max(0) as u64))
 }
 
-pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limit: usize) -> Written<Vec<MessageRow>> {
+pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limit: usize) -> SqlResult<Vec<MessageRow>> {
     let found: Option<i64> =
         rows.prepare_cached("SELECT id FROM threads WHERE name = ?1")?.query_row([thread.as_str()], |row| row.get(0)).optional()?;
     let thread = found.ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?;
@@ -190,19 +190,19 @@ pub(super) fn messages(rows: &Connection, thread: &ThreadId, from_seq: u64, limi
     Ok(rows.prepare_cached(sql)?.query_map([thread, number(from_seq), number(limit as u64)], read)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn signals(rows: &Connection, owner: &str) -> Written<Vec<Signal>> {
+pub(super) fn signals(rows: &Connection, owner: &str) -> SqlResult<Vec<Signal>> {
     let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run JOIN leases ON leases.thread = runs.thread
                WHERE leases.owner = (SELECT id FROM owners WHERE name = ?1) ORDER BY signals.id";
     Ok(rows.prepare_cached(sql)?.query_map(params![owner], signal)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn unheard(rows: &Connection, now_ms: i64) -> Written<Vec<Signal>> {
+pub(super) fn undelivered_signals(rows: &Connection, now_ms: i64) -> SqlResult<Vec<Signal>> {
     let sql = "SELECT signals.id, runs.name, kind FROM signals JOIN runs ON runs.id = signals.run LEFT JOIN leases ON leases.thread = runs.thread
                LEFT JOIN owners ON owners.id = leases.owner WHERE owners.id IS NULL OR until_ms < ?1 ORDER BY signals.id";
     Ok(rows.prepare_cached(sql)?.query_map(params![now_ms], signal)?.collect::<rusqlite::Result<_>>()?)
 }
 
-pub(super) fn is_held(rows: &Connection, thread: &ThreadId, now_ms: i64) -> Written<bool> {
+pub(super) fn is_held(rows: &Connection, thread: &ThreadId, now_ms: i64) -> SqlResult<bool> {
     let sql = "SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner JOIN threads ON threads.id = leases.thread
                WHERE threads.name = ?1 AND until_ms >= ?2";
     Ok(rows.prepare_cached(sql)?.exists(params![thread.as_str(), now_ms])?)
@@ -213,7 +213,7 @@ fn signal(row: &Row<'_>) -> rusqlite::Result<Signal> {
     Ok(Signal { id: unsigned(row, 0)?, run: RunId::from(row.get::<_, String>(1)?), kind })
 }
 
-fn run_id(rows: &Connection, run: &RunId) -> Written<i64> {
+fn run_id(rows: &Connection, run: &RunId) -> SqlResult<i64> {
     let found = rows.prepare_cached("SELECT id FROM runs WHERE name = ?1")?.query_row([run.as_str()], |row| row.get(0)).optional()?;
     Ok(found.ok_or_else(|| StoreError::NoRun { run: run.clone() })?)
 }

@@ -5,11 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::notes::json;
 use super::read::number;
-use super::write::{Tables, Written};
+use super::write::{SqlResult, Tables};
 use crate::{NewRecord, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, StoreError};
 
 impl Tables {
-    pub(super) fn put_record(&self, new: &NewRecord) -> Written<()> {
+    pub(super) fn put_record(&self, new: &NewRecord) -> SqlResult<()> {
         let (user, value) = (new.user.as_str(), new.value.to_string());
         new.must_fit(value.len())?;
         let sql = "UPDATE records SET value = ?4, updated_ms = ?5 WHERE user = ?1 AND kind = ?2 AND key = ?3";
@@ -26,7 +26,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Written<bool> {
+    pub(super) fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> SqlResult<bool> {
         let mut delete = self.connection.prepare_cached("DELETE FROM records WHERE user = ?1 AND kind = ?2 AND key = ?3")?;
         Ok(delete.execute(params![user.as_str(), kind, key])? > 0)
     }
@@ -34,12 +34,12 @@ impl Tables {
 
 const COLUMNS: &str = "user, kind, key, value, created_ms, updated_ms";
 
-pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) -> Written<Option<RecordRow>> {
+pub(super) fn record(rows: &Connection, user: &UserId, kind: &str, key: &str) -> SqlResult<Option<RecordRow>> {
     let sql = format!("SELECT {COLUMNS} FROM records WHERE user = ?1 AND kind = ?2 AND key = ?3");
     Ok(rows.prepare_cached(&sql)?.query_row(params![user.as_str(), kind, key], row).optional()?)
 }
 
-pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> Written<Vec<RecordRow>> {
+pub(super) fn records(rows: &Connection, filter: &RecordFilter) -> SqlResult<Vec<RecordRow>> {
     let user = filter.user.as_ref().map(UserId::as_str);
     let after = filter.after.as_ref().map(|(key, user)| (key.as_str(), user.as_str())).unzip();
     let limit = number(filter.limit as u64);

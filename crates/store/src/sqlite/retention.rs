@@ -7,7 +7,7 @@
 use graph::ThreadId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::write::{Claimable, Tables, Written};
+use super::write::{Claimable, SqlResult, Tables};
 use crate::{Retention, StoreError};
 
 /// Threads looked at in one transaction.
@@ -21,7 +21,7 @@ const READERS_MS_MAX: u32 = 500;
 
 /// Threads are kept from this place on, in the order of use.
 #[derive(Clone, Copy)]
-pub(super) struct Kept(ThreadPosition);
+pub(super) struct RetainedFrom(ThreadPosition);
 
 /// When a thread was last used, and its number to tell equals apart.
 type ThreadPosition = (i64, i64);
@@ -33,10 +33,10 @@ pub(super) struct Piece {
     pub(super) next: Option<ThreadPosition>,
 }
 
-impl Kept {
+impl RetainedFrom {
     pub(super) const NOTHING: ThreadPosition = (i64::MIN, i64::MIN);
 
-    pub(super) fn of(rows: &Connection, retention: Retention) -> Written<Kept> {
+    pub(super) fn of(rows: &Connection, retention: Retention) -> SqlResult<RetainedFrom> {
         let from = match retention {
             Retention::KeepSince { ms } => (ms, i64::MIN),
             Retention::KeepLast(0) => (i64::MAX, i64::MAX),
@@ -46,13 +46,13 @@ impl Kept {
                 rows.query_row(sql, [skipped], place).optional()?.unwrap_or(Self::NOTHING)
             }
         };
-        Ok(Kept(from))
+        Ok(RetainedFrom(from))
     }
 }
 
 impl Tables {
     /// Deletes those of the next few threads that may go.
-    pub(super) fn delete_some(&mut self, from: ThreadPosition, kept: Kept, now_ms: i64) -> Written<Piece> {
+    pub(super) fn delete_some(&mut self, from: ThreadPosition, kept: RetainedFrom, now_ms: i64) -> SqlResult<Piece> {
         let sql =
             "SELECT updated_ms, id, name, EXISTS (SELECT 1 FROM runs WHERE thread = threads.id AND status NOT IN ('done', 'failed', 'cancelled'))
                        OR EXISTS (SELECT 1 FROM leases JOIN owners ON owners.id = leases.owner WHERE leases.thread = threads.id AND until_ms >= ?5)
@@ -72,7 +72,7 @@ impl Tables {
         Ok(piece)
     }
 
-    pub(super) fn delete_thread(&mut self, thread: &ThreadId, now_ms: i64) -> Written<u64> {
+    pub(super) fn delete_thread(&mut self, thread: &ThreadId, now_ms: i64) -> SqlResult<u64> {
         match self.claimable(thread)? {
             None => Err(StoreError::NoThread { thread: thread.clone() }.into()),
             Some(Claimable { holder: Some((owner, until_ms)), .. }) if until_ms >= now_ms => {
@@ -83,7 +83,7 @@ impl Tables {
     }
 
     /// Takes a thread out of every list, and leaves its rows to be swept.
-    pub(super) fn detach(&mut self, thread: i64) -> Written<u64> {
+    pub(super) fn detach(&mut self, thread: i64) -> SqlResult<u64> {
         self.forget();
         let _zeroing = Zeroing::begin(&self.connection)?;
         let run = |sql: &str| self.connection.prepare_cached(sql)?.execute([thread]);
@@ -101,7 +101,7 @@ impl Tables {
     }
 
     /// Sweeps a piece of what was detached. Says whether there may be more.
-    pub(super) fn sweep(&mut self) -> Written<bool> {
+    pub(super) fn sweep(&mut self) -> SqlResult<bool> {
         let _zeroing = Zeroing::begin(&self.connection)?;
         let mut left = ROWS_MAX;
         while left > 0 {
@@ -128,12 +128,12 @@ impl Tables {
         Ok(left == 0)
     }
 
-    fn sweep_rows(&self, sql: &str, of: i64, rows_max: usize) -> Written<usize> {
+    fn sweep_rows(&self, sql: &str, of: i64, rows_max: usize) -> SqlResult<usize> {
         Ok(self.connection.prepare_cached(sql)?.execute([of, rows_max as i64])?)
     }
 
     /// Moves some free pages to the end of the file. Says whether there are more, and whether trying again makes sense.
-    pub(super) fn vacuum(&mut self) -> Written<bool> {
+    pub(super) fn vacuum(&mut self) -> SqlResult<bool> {
         let free_pages = || self.connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
         let before = free_pages()?;
         // Each row is a page; the work happens as they are read.
@@ -153,13 +153,13 @@ impl Tables {
         end
     }
 
-    /// Works as much of the WAL into the file as can be without waiting for anybody.
+    /// Moves as much of the WAL into the file as is possible without waiting.
     pub(super) fn checkpoint_passively(&self) -> rusqlite::Result<()> {
         self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))
     }
 }
 
-/// While it lives, SQLite writes zeros over what it deletes. Elsewhere that would only cost time: snapshots are replaced often.
+/// Until it is dropped, SQLite writes zeros over what it deletes. Elsewhere that would only cost time: snapshots are replaced often.
 struct Zeroing<'c>(&'c Connection);
 
 impl Zeroing<'_> {

@@ -1,14 +1,14 @@
-//! Who may use a server: digests of what lets them in.
+//! Tokens for a server, stored as digests.
 
 use graph::UserId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::read::{number, unsigned};
-use super::write::{Tables, Written};
+use super::write::{SqlResult, Tables};
 use crate::{NewToken, SESSIONS_MAX, TokenRow};
 
 impl Tables {
-    pub(super) fn keep_token(&self, token: &NewToken) -> Written<u64> {
+    pub(super) fn keep_token(&self, token: &NewToken) -> SqlResult<u64> {
         // Sessions are made often; those that are over go when the next one comes.
         self.connection.prepare_cached("DELETE FROM tokens WHERE until_ms <= ?1")?.execute([token.created_ms])?;
         let sql = "INSERT INTO tokens (digest, user, made_with, created_ms, until_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
@@ -22,13 +22,13 @@ impl Tables {
         Ok(number)
     }
 
-    pub(super) fn expire_token(&self, token: u64, until_ms: i64) -> Written<bool> {
+    pub(super) fn expire_token(&self, token: u64, until_ms: i64) -> SqlResult<bool> {
         let mut update = self.connection.prepare_cached("UPDATE tokens SET until_ms = ?2 WHERE id = ?1")?;
         Ok(update.execute(params![number(token), until_ms])? > 0)
     }
 
     /// With everything that was made with it.
-    pub(super) fn drop_token(&self, token: u64) -> Written<bool> {
+    pub(super) fn drop_token(&self, token: u64) -> SqlResult<bool> {
         let id = number(token);
         let sql = "DELETE FROM tokens WHERE made_with = (SELECT digest FROM tokens WHERE id = ?1)";
         self.connection.prepare_cached(sql)?.execute([id])?;
@@ -38,13 +38,13 @@ impl Tables {
 
 const COLUMNS: &str = "id, user, made_with, created_ms, until_ms";
 
-pub(super) fn token(rows: &Connection, digest: &[u8; 32], now_ms: i64) -> Written<Option<TokenRow>> {
+pub(super) fn token(rows: &Connection, digest: &[u8; 32], now_ms: i64) -> SqlResult<Option<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE digest = ?1 AND (until_ms IS NULL OR until_ms > ?2)");
     Ok(rows.prepare_cached(&sql)?.query_row(params![digest.as_slice(), now_ms], row).optional()?)
 }
 
 /// Those that people were given; sessions are not listed.
-pub(super) fn tokens(rows: &Connection) -> Written<Vec<TokenRow>> {
+pub(super) fn tokens(rows: &Connection) -> SqlResult<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE made_with IS NULL ORDER BY id");
     Ok(rows.prepare_cached(&sql)?.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
 }

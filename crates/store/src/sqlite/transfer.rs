@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, ToSql, params_from_iter};
 
 use super::SqliteStore;
 use super::read::number;
-use super::write::{Tables, Written};
+use super::write::{SqlResult, Tables};
 use crate::transfer::{Cell, Table, Transfer, select_sql};
 use crate::{Result, StoreError};
 
@@ -47,7 +47,7 @@ impl Transfer for SqliteStore {
 }
 
 impl Tables {
-    fn put_rows(&mut self, table: &Table, rows: &[Vec<Cell>]) -> Written<()> {
+    fn put_rows(&mut self, table: &Table, rows: &[Vec<Cell>]) -> SqlResult<()> {
         self.forget();
         let marks = vec!["?"; table.columns.len()].join(", ");
         let sql = format!("INSERT INTO {} ({}) VALUES ({marks})", table.name, table.columns.join(", "));
@@ -61,7 +61,7 @@ impl Tables {
         Ok(())
     }
 
-    fn finish_copy(&mut self, highest_fence: i64) -> Written<()> {
+    fn finish_copy(&mut self, highest_fence: i64) -> SqlResult<()> {
         self.connection.execute("UPDATE fences SET floor = max(floor, ?1)", [highest_fence])?;
         self.connection.execute_batch(
             "DELETE FROM stored;

@@ -18,11 +18,11 @@ const KNOWN_MAX: usize = 8_192;
 /// Bytes of journal lines that are added to a thread's sum at the latest; before, they wait for the next change of the thread's row.
 const UNCOUNTED_BYTES_MAX: u64 = 64 << 10;
 
-pub(super) type Written<T> = Result<T, Fault>;
+pub(super) type SqlResult<T> = Result<T, Fault>;
 
 pub(super) struct Tables {
     pub(super) connection: Connection,
-    known: Known,
+    known: CachedRows,
     /// Bytes written to a thread that its row does not count yet.
     uncounted: HashMap<i64, u64>,
     /// What this transaction adds to the sums of users.
@@ -31,11 +31,11 @@ pub(super) struct Tables {
 
 /// True as of `data_version`.
 #[derive(Default)]
-struct Known {
+struct CachedRows {
     data_version: i64,
     runs: HashMap<RunId, KnownRun>,
     leases: HashMap<ThreadId, KnownLease>,
-    /// Whoever claimed last: one process has one.
+    /// The last claimant: one process has one owner name.
     owner: Option<KnownOwner>,
 }
 
@@ -60,7 +60,7 @@ struct KnownLease {
 
 impl Tables {
     pub(super) fn new(connection: Connection) -> rusqlite::Result<Self> {
-        Ok(Tables { connection, known: Known::default(), uncounted: HashMap::new(), stored: HashMap::new() })
+        Ok(Tables { connection, known: CachedRows::default(), uncounted: HashMap::new(), stored: HashMap::new() })
     }
 
     pub(super) fn begin(&mut self) -> rusqlite::Result<()> {
@@ -99,7 +99,7 @@ impl Tables {
         self.known.owner = None;
     }
 
-    pub(super) fn commit(&mut self, commit: &Commit) -> Written<()> {
+    pub(super) fn commit(&mut self, commit: &Commit) -> SqlResult<()> {
         let found = self.find_run(&commit.run)?;
         if commit.new.is_none() && found.is_none() {
             return Err(StoreError::NoRun { run: commit.run.clone() }.into());
@@ -136,7 +136,7 @@ impl Tables {
     }
 
     /// All that could be refused is looked at before anything is written. A run that is over at once, as trivial ones are, never shows as a lease.
-    pub(super) fn begin_run(&mut self, commit: &Commit, until_ms: i64) -> Written<Lease> {
+    pub(super) fn begin_run(&mut self, commit: &Commit, until_ms: i64) -> SqlResult<Lease> {
         let Lease { thread: name, owner, .. } = &commit.lease;
         let found = self.claimable(name)?;
         refuse_if_held(name, owner, found.as_ref(), commit.at_ms)?;
@@ -166,7 +166,7 @@ impl Tables {
     }
 
     /// What a commit holds beside the run itself and what its thread shows of it.
-    fn put(&mut self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+    fn put(&mut self, run: i64, thread: i64, commit: &Commit) -> SqlResult<()> {
         self.insert_lines(run, commit)?;
         self.change_intents(run, commit)?;
         self.change_run(run, commit)?;
@@ -184,7 +184,7 @@ impl Tables {
         Ok(())
     }
 
-    pub(super) fn claim(&mut self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Written<Lease> {
+    pub(super) fn claim(&mut self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> SqlResult<Lease> {
         let found = self.claimable(thread)?;
         refuse_if_held(thread, owner, found.as_ref(), now_ms)?;
         let (_, fence) = self.take(thread, owner, found, (now_ms, until_ms), true, None)?;
@@ -201,7 +201,7 @@ impl Tables {
         (now_ms, until_ms): (i64, i64),
         stays: bool,
         first: Option<&Commit>,
-    ) -> Written<(i64, u64)> {
+    ) -> SqlResult<(i64, u64)> {
         let owner_id = self.keep_owner(owner, now_ms, until_ms)?;
         let (id, fence, is_ours) = match found {
             Some(Claimable { id, fence, holder: Some((holder, _)) }) if holder == owner => (id, fence, true),
@@ -232,31 +232,31 @@ impl Tables {
         Ok((id, fence))
     }
 
-    pub(super) fn renew(&mut self, owner: &str, until_ms: i64) -> Written<()> {
+    pub(super) fn renew(&mut self, owner: &str, until_ms: i64) -> SqlResult<()> {
         self.known.owner = None;
         self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE name = ?1")?.execute(params![owner, until_ms])?;
         Ok(())
     }
 
-    pub(super) fn release(&mut self, lease: &Lease) -> Written<()> {
+    pub(super) fn release(&mut self, lease: &Lease) -> SqlResult<()> {
         if let Some(thread) = self.held_thread(lease)? {
             self.end_lease(thread, &lease.thread)?;
         }
         Ok(())
     }
 
-    pub(super) fn post(&mut self, run: &RunId, kind: &str) -> Written<()> {
+    pub(super) fn post(&mut self, run: &RunId, kind: &str) -> SqlResult<()> {
         let found = self.find_run(run)?.ok_or_else(|| StoreError::NoRun { run: run.clone() })?;
         self.connection.prepare_cached("INSERT INTO signals (run, kind) VALUES (?1, ?2)")?.execute(params![found.id, kind])?;
         Ok(())
     }
 
-    pub(super) fn accept(&mut self, signal: u64) -> Written<()> {
+    pub(super) fn accept(&mut self, signal: u64) -> SqlResult<()> {
         self.connection.prepare_cached("DELETE FROM signals WHERE id = ?1")?.execute([signal as i64])?;
         Ok(())
     }
 
-    fn insert_run(&self, commit: &Commit, thread: i64, new: &NewRun) -> Written<i64> {
+    fn insert_run(&self, commit: &Commit, thread: i64, new: &NewRun) -> SqlResult<i64> {
         let sql = "INSERT INTO runs (name, thread, flow, parent, title, status, created_ms, updated_ms, outcome) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?8)";
         let outcome = commit.outcome.as_ref().map(ToString::to_string);
         let parent = new.parent.as_ref().map(RunId::as_str);
@@ -265,7 +265,7 @@ impl Tables {
         Ok(insert.insert(params![commit.run.as_str(), thread, new.flow, parent, new.title, status, commit.at_ms, outcome])?)
     }
 
-    fn insert_lines(&self, run: i64, commit: &Commit) -> Written<()> {
+    fn insert_lines(&self, run: i64, commit: &Commit) -> SqlResult<()> {
         if commit.lines.is_empty() {
             return Ok(());
         }
@@ -277,7 +277,7 @@ impl Tables {
     }
 
     /// Gone before come: an attempt that is given up and the next one may share a moment.
-    fn change_intents(&self, run: i64, commit: &Commit) -> Written<()> {
+    fn change_intents(&self, run: i64, commit: &Commit) -> SqlResult<()> {
         for task in &commit.settled {
             let mut delete = self.connection.prepare_cached("DELETE FROM intents WHERE run = ?1 AND step = ?2 AND place = ?3")?;
             delete.execute(params![run, task.step as i64, task.index])?;
@@ -290,7 +290,7 @@ impl Tables {
         Ok(())
     }
 
-    fn change_run(&self, run: i64, commit: &Commit) -> Written<()> {
+    fn change_run(&self, run: i64, commit: &Commit) -> SqlResult<()> {
         // A new one was inserted with both.
         let is_new = commit.new.is_some();
         if (commit.status.is_some() || commit.outcome.is_some()) && !is_new {
@@ -314,7 +314,7 @@ impl Tables {
     }
 
     /// A line more in a journal is no use of the thread that anyone would notice; all else is.
-    fn change_thread(&mut self, run: i64, thread: i64, commit: &Commit) -> Written<()> {
+    fn change_thread(&mut self, run: i64, thread: i64, commit: &Commit) -> SqlResult<()> {
         let bytes = kept_bytes(commit) + self.uncounted.remove(&thread).unwrap_or_default();
         if commit.new.is_none() && commit.status.is_none() && commit.outcome.is_none() && commit.messages.is_empty() {
             return self.count_lines(thread, bytes);
@@ -331,7 +331,7 @@ impl Tables {
     }
 
     /// Remembers bytes of a thread, and writes them to its row when there are many.
-    fn count_lines(&mut self, thread: i64, bytes: u64) -> Written<()> {
+    fn count_lines(&mut self, thread: i64, bytes: u64) -> SqlResult<()> {
         if bytes < UNCOUNTED_BYTES_MAX {
             // Forgetting all when there are too many counts a little less than there is.
             if self.uncounted.len() >= KNOWN_MAX {
@@ -352,7 +352,7 @@ impl Tables {
         }
     }
 
-    fn insert_messages(&self, run: i64, thread: i64, first_seq: i64, commit: &Commit) -> Written<()> {
+    fn insert_messages(&self, run: i64, thread: i64, first_seq: i64, commit: &Commit) -> SqlResult<()> {
         for (seq, message) in (first_seq..).zip(&commit.messages) {
             let sql = "INSERT INTO messages (thread, seq, run, role, content, created_ms) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
             self.connection.prepare_cached(sql)?.execute(params![thread, seq, run, message.role, message.content, commit.at_ms])?;
@@ -360,11 +360,11 @@ impl Tables {
         Ok(())
     }
 
-    fn user_of(&self, thread: i64) -> Written<Option<String>> {
+    fn user_of(&self, thread: i64) -> SqlResult<Option<String>> {
         Ok(self.connection.prepare_cached("SELECT user FROM threads WHERE id = ?1")?.query_row([thread], |row| row.get(0))?)
     }
 
-    fn find_run(&mut self, run: &RunId) -> Written<Option<KnownRun>> {
+    fn find_run(&mut self, run: &RunId) -> SqlResult<Option<KnownRun>> {
         if let Some(known) = self.known.runs.get(run) {
             return Ok(Some(*known));
         }
@@ -378,7 +378,7 @@ impl Tables {
     }
 
     /// The thread of a lease that still holds.
-    fn held_thread(&mut self, lease: &Lease) -> Written<Option<i64>> {
+    fn held_thread(&mut self, lease: &Lease) -> SqlResult<Option<i64>> {
         if let Some(known) = self.known.leases.get(&lease.thread) {
             return Ok((known.fence == lease.fence && known.owner == lease.owner).then_some(known.thread));
         }
@@ -391,7 +391,7 @@ impl Tables {
         Ok(held)
     }
 
-    pub(super) fn claimable(&self, thread: &ThreadId) -> Written<Option<Claimable>> {
+    pub(super) fn claimable(&self, thread: &ThreadId) -> SqlResult<Option<Claimable>> {
         let sql = "SELECT threads.id, fence, owners.name, until_ms FROM threads LEFT JOIN leases ON leases.thread = threads.id
                    LEFT JOIN owners ON owners.id = leases.owner WHERE threads.name = ?1";
         let read = |row: &Row<'_>| {
@@ -402,7 +402,7 @@ impl Tables {
     }
 
     /// Claiming one thread for a shorter time must not shorten the others.
-    fn keep_owner(&mut self, owner: &str, now_ms: i64, until_ms: i64) -> Written<i64> {
+    fn keep_owner(&mut self, owner: &str, now_ms: i64, until_ms: i64) -> SqlResult<i64> {
         if let Some(known) = self.known.owner.as_mut().filter(|known| known.name == owner) {
             if known.until_ms < until_ms {
                 self.connection.prepare_cached("UPDATE owners SET until_ms = ?2 WHERE id = ?1")?.execute([known.id, until_ms])?;
@@ -431,12 +431,12 @@ impl Tables {
         Ok(id)
     }
 
-    fn start_lease(&self, thread: i64, owner: i64) -> Written<()> {
+    fn start_lease(&self, thread: i64, owner: i64) -> SqlResult<()> {
         self.connection.prepare_cached("INSERT OR REPLACE INTO leases (thread, owner) VALUES (?1, ?2)")?.execute([thread, owner])?;
         Ok(())
     }
 
-    fn end_lease(&mut self, thread: i64, name: &ThreadId) -> Written<()> {
+    fn end_lease(&mut self, thread: i64, name: &ThreadId) -> SqlResult<()> {
         self.known.leases.remove(name);
         self.connection.prepare_cached("DELETE FROM leases WHERE thread = ?1")?.execute([thread])?;
         Ok(())
@@ -465,7 +465,7 @@ fn kept_bytes(commit: &Commit) -> u64 {
     (lines + messages) as u64
 }
 
-/// A thread as one who wants it sees it.
+/// A thread as a claimant sees it.
 pub(super) struct Claimable {
     pub(super) id: i64,
     pub(super) fence: i64,
@@ -473,7 +473,7 @@ pub(super) struct Claimable {
     pub(super) holder: Option<(String, i64)>,
 }
 
-fn refuse_if_held(thread: &ThreadId, owner: &str, found: Option<&Claimable>, now_ms: i64) -> Written<()> {
+fn refuse_if_held(thread: &ThreadId, owner: &str, found: Option<&Claimable>, now_ms: i64) -> SqlResult<()> {
     match found.and_then(|found| found.holder.as_ref()) {
         Some((holder, until_ms)) if holder != owner && *until_ms >= now_ms => {
             Err(StoreError::Held { thread: thread.clone(), owner: holder.clone(), until_ms: *until_ms }.into())

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::fault::{Fault, Named, in_our_words};
+use super::fault::{Fault, WithPath, in_our_words};
 use super::write::Tables;
 use crate::{Result, StoreError};
 
@@ -41,7 +41,7 @@ impl Writer {
         let (queue, messages) = channel();
         let room = Arc::new(Semaphore::new(QUEUE_MAX));
         let tables = Tables::new(connection).named(&path)?;
-        let mut desk = Desk { tables, path, messages, room: room.clone(), must_tidy: true };
+        let mut desk = WriterThread { tables, path, messages, room: room.clone(), must_tidy: true };
         let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || desk.work());
         let thread = thread.map_err(|error| StoreError::Database(format!("no thread to write with: {error}")))?;
         Ok(Writer { queue: Some(queue), room, thread: Some(thread) })
@@ -57,7 +57,7 @@ impl Writer {
         // The writer hands the room back when it takes the write from the queue.
         self.room.acquire().await.map_err(|_| StoreError::Closed)?.forget();
         let (ack, answer) = oneshot::channel();
-        self.send(Message::Write { job: Box::new(Work { act, reply: None, ack }), bytes })?;
+        self.send(Message::Write { job: Box::new(WriteJob { act, reply: None, ack }), bytes })?;
         answer.await.unwrap_or(Err(StoreError::Closed))
     }
 
@@ -94,13 +94,13 @@ trait Job: Send {
     fn settle(self: Box<Self>, end: Result<()>);
 }
 
-struct Work<T, F> {
+struct WriteJob<T, F> {
     act: F,
     reply: Option<Result<T>>,
     ack: oneshot::Sender<Result<T>>,
 }
 
-impl<T, F> Job for Work<T, F>
+impl<T, F> Job for WriteJob<T, F>
 where
     T: Send,
     F: FnMut(&mut Tables) -> std::result::Result<T, Fault> + Send,
@@ -115,14 +115,14 @@ where
     }
 
     fn settle(self: Box<Self>, end: Result<()>) {
-        let Work { reply, ack, .. } = *self;
-        // Nobody waiting is fine: the write counts all the same.
+        let WriteJob { reply, ack, .. } = *self;
+        // The caller may be gone; the write counts.
         drop(ack.send(end.and_then(|()| reply.unwrap_or(Err(StoreError::Closed)))));
     }
 }
 
 /// The writer's side.
-struct Desk {
+struct WriterThread {
     tables: Tables,
     path: Arc<Path>,
     messages: Receiver<Message>,
@@ -131,7 +131,7 @@ struct Desk {
     must_tidy: bool,
 }
 
-impl Desk {
+impl WriterThread {
     fn work(&mut self) {
         while let Some(message) = self.next() {
             let mut message = Some(message);
@@ -231,7 +231,7 @@ impl Desk {
     }
 }
 
-impl Drop for Desk {
+impl Drop for WriterThread {
     /// Whether it ends or panics: those who wait for room must not wait for ever.
     fn drop(&mut self) {
         self.room.close();

@@ -3,7 +3,7 @@
 use baton_store::{Commit, Lease, Status, StoreError};
 use serde_json::json;
 
-use crate::hand::{Home, NOW, Pen, UNTIL, claim, everything, journal, new_run, run_id, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, everything, journal, new_run, run_id, thread_id};
 
 /// The first commit of a run by somebody who holds nothing yet.
 fn first(run: &str, thread: &str, owner: &str) -> Commit {
@@ -14,33 +14,33 @@ fn first(run: &str, thread: &str, owner: &str) -> Commit {
     commit
 }
 
-pub(crate) async fn a_beginning_takes_the_thread(home: Home) {
+pub(crate) async fn a_beginning_takes_the_thread(home: TestStore) {
     let lease = home.begin(first("r", "t", "me"), UNTIL).await.unwrap();
     assert_eq!(journal(&home, "r").await, ["begun"]);
     let held = home.claim(&thread_id("t"), "you", NOW, UNTIL).await;
     assert_eq!(held, Err(StoreError::Held { thread: thread_id("t"), owner: "me".to_owned(), until_ms: UNTIL }));
-    let mut pen = Pen { home: home.clone(), run: run_id("r"), lease, next_seq: 1, at_ms: NOW };
+    let mut pen = RunWriter { home: home.clone(), run: run_id("r"), lease, next_seq: 1, at_ms: NOW };
     pen.lines(["goes on"]).await.unwrap();
     assert_eq!(journal(&home, "r").await, ["begun", "goes on"]);
 }
 
-pub(crate) async fn beginning_in_what_one_holds_keeps_its_fence(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn beginning_in_what_one_holds_keeps_its_fence(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let lease = home.begin(first("s", "t", "me"), UNTIL).await.unwrap();
     assert_eq!(lease, pen.lease);
     pen.lines(["both write"]).await.unwrap();
 }
 
-pub(crate) async fn beginning_after_another_is_gone_fences_it(home: Home) {
-    let mut old = Pen::start(&home, "t", "r").await;
+pub(crate) async fn beginning_after_another_is_gone_fences_it(home: TestStore) {
+    let mut old = RunWriter::start(&home, "t", "r").await;
     let late = Commit { at_ms: UNTIL + 1, ..first("s", "t", "you") };
     let lease = home.begin(late, UNTIL + 1_000).await.unwrap();
     assert!(lease.fence > old.lease.fence);
     assert_eq!(old.lines(["too late"]).await, Err(StoreError::Fenced { thread: thread_id("t") }));
 }
 
-pub(crate) async fn a_refused_beginning_leaves_nothing(home: Home) {
-    Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_refused_beginning_leaves_nothing(home: TestStore) {
+    RunWriter::start(&home, "t", "r").await;
     claim(&home, "free", "me").await;
     home.release(&claim(&home, "free", "me").await).await.unwrap();
     let before = everything(&home).await;
@@ -62,7 +62,7 @@ pub(crate) async fn a_refused_beginning_leaves_nothing(home: Home) {
     assert_eq!(home.begin(theirs, UNTIL).await, Err(StoreError::NotYours { thread: thread_id("free") }));
 }
 
-pub(crate) async fn what_is_over_at_once_leaves_its_thread_free(home: Home) {
+pub(crate) async fn what_is_over_at_once_leaves_its_thread_free(home: TestStore) {
     let whole = |run: &str| Commit { status: Some(Status::Done), outcome: Some(json!({"done": run})), release: true, ..first(run, "t", "me") };
     let one = home.begin(whole("r"), UNTIL).await.unwrap();
     let row = home.run(&run_id("r")).await.unwrap().unwrap();

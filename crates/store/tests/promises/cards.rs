@@ -3,10 +3,10 @@
 use baton_store::{CardFilter, CardRow, NewRun, PREVIEW_CHARS_MAX, Status, StoreError};
 use graph::UserId;
 
-use crate::hand::{Home, NOW, Pen, claim, message, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, claim, message, thread_id};
 
 /// Three threads of ada and one of bob; `c` was used last.
-async fn four(home: &Home) {
+async fn four(home: &TestStore) {
     for (at_ms, thread, user, title, said) in [
         (NOW, "a", "ada", "Crashes and logs", "After a crash the log is replayed."),
         (NOW + 1, "b", "bob", "Crashes too", "Nobody else reads this."),
@@ -14,7 +14,7 @@ async fn four(home: &Home) {
         (NOW + 3, "d", "ada", "Nothing said", ""),
     ] {
         let lease = claim(home, thread, "me").await;
-        let mut pen = Pen::start_at(home, lease, thread, at_ms, |commit| {
+        let mut pen = RunWriter::start_at(home, lease, thread, at_ms, |commit| {
             commit.new = Some(NewRun { flow: "search".into(), parent: None, title: title.into(), user: user.into() });
         })
         .await;
@@ -31,11 +31,11 @@ fn of_ada() -> CardFilter {
     CardFilter { user: Some(UserId::from("ada")), limit: 100, ..CardFilter::default() }
 }
 
-async fn names(home: &Home, filter: CardFilter) -> String {
+async fn names(home: &TestStore, filter: CardFilter) -> String {
     home.cards(filter).await.unwrap().iter().map(|card| card.thread.thread.to_string()).collect()
 }
 
-pub(crate) async fn cards_are_a_users_own_most_recently_used_first(home: Home) {
+pub(crate) async fn cards_are_a_users_own_most_recently_used_first(home: TestStore) {
     four(&home).await;
     assert_eq!(names(&home, of_ada()).await, "dca");
     assert_eq!(names(&home, CardFilter { user: Some("bob".into()), ..of_ada() }).await, "b");
@@ -46,7 +46,7 @@ pub(crate) async fn cards_are_a_users_own_most_recently_used_first(home: Home) {
     assert_eq!(names(&home, CardFilter { thread: Some(thread_id("b")), ..of_ada() }).await, "");
 }
 
-pub(crate) async fn cards_come_in_pages(home: Home) {
+pub(crate) async fn cards_come_in_pages(home: TestStore) {
     four(&home).await;
     let page = |before: Option<&str>| CardFilter { before: before.map(thread_id), limit: 2, ..of_ada() };
     assert_eq!(
@@ -56,7 +56,7 @@ pub(crate) async fn cards_come_in_pages(home: Home) {
     assert_eq!(home.cards(page(Some("absent"))).await, Err(StoreError::NoThread { thread: thread_id("absent") }));
 }
 
-pub(crate) async fn cards_are_found_by_all_their_words(home: Home) {
+pub(crate) async fn cards_are_found_by_all_their_words(home: TestStore) {
     four(&home).await;
     let with = |words: &[&str]| CardFilter { words: words.iter().map(ToString::to_string).collect(), ..of_ada() };
     for (words, wanted) in [
@@ -76,10 +76,10 @@ pub(crate) async fn cards_are_found_by_all_their_words(home: Home) {
     }
 }
 
-pub(crate) async fn a_card_shows_the_last_answer_and_the_newest_run(home: Home) {
+pub(crate) async fn a_card_shows_the_last_answer_and_the_newest_run(home: TestStore) {
     four(&home).await;
     let lease = claim(&home, "a", "me").await;
-    let mut second = Pen::start_at(&home, lease.clone(), "second", NOW + 9, |commit| commit.new.as_mut().unwrap().user = "ada".into()).await;
+    let mut second = RunWriter::start_at(&home, lease.clone(), "second", NOW + 9, |commit| commit.new.as_mut().unwrap().user = "ada".into()).await;
     let child = |commit: &mut baton_store::Commit| {
         let new = commit.new.as_mut().unwrap();
         (new.parent, new.user) = (Some("second".into()), "ada".into());
@@ -90,7 +90,7 @@ pub(crate) async fn a_card_shows_the_last_answer_and_the_newest_run(home: Home) 
         .write(|commit| (commit.messages, commit.status) = (vec![message("assistant", &long), message("user", "more?")], Some(Status::Asking)))
         .await
         .unwrap();
-    Pen::start_at(&home, lease, "child", NOW + 9, child).await;
+    RunWriter::start_at(&home, lease, "child", NOW + 9, child).await;
     let card: CardRow = home.cards(CardFilter { thread: Some(thread_id("a")), ..of_ada() }).await.unwrap().remove(0);
     assert_eq!(card.preview, "é".repeat(PREVIEW_CHARS_MAX));
     let newest = card.newest.unwrap();

@@ -3,9 +3,9 @@
 use baton_store::{Commit, NewRun, RunRow, SnapshotRow, Status, StoreError};
 use serde_json::json;
 
-use crate::hand::{Home, NOW, Pen, claim, everything, intent, journal, message, new_run, run_id, snapshot, task, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, claim, everything, intent, journal, message, new_run, run_id, snapshot, task, thread_id};
 
-pub(crate) async fn a_commit_is_seen_whole(home: Home) {
+pub(crate) async fn a_commit_is_seen_whole(home: TestStore) {
     let lease = claim(&home, "t", "me").await;
     let mut commit = Commit::new(run_id("r"), lease.clone(), 1_234, 0);
     commit.new = Some(NewRun { flow: "research".to_owned(), parent: Some(run_id("p")), title: "why?".to_owned(), user: "ada".into() });
@@ -37,8 +37,8 @@ pub(crate) async fn a_commit_is_seen_whole(home: Home) {
     assert_eq!(home.snapshot(&run_id("r")).await.unwrap(), Some(SnapshotRow { entries: 2, bytes: b"state".to_vec() }));
 }
 
-pub(crate) async fn a_refused_commit_leaves_nothing(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_refused_commit_leaves_nothing(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| {
         commit.lines = vec![b"one".to_vec()];
         commit.intents = vec![intent(0, 0, 1)];
@@ -80,8 +80,8 @@ pub(crate) async fn a_refused_commit_leaves_nothing(home: Home) {
     pen.lines(["two"]).await.unwrap();
 }
 
-pub(crate) async fn lines_come_in_order(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn lines_come_in_order(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.lines(["a", "b"]).await.unwrap();
     pen.lines([]).await.unwrap();
     pen.lines(["c"]).await.unwrap();
@@ -96,29 +96,29 @@ pub(crate) async fn lines_come_in_order(home: Home) {
     assert_eq!(journal(&home, "r").await, ["a", "b", "c", "d"]);
 }
 
-pub(crate) async fn a_run_is_made_once(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_run_is_made_once(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let again = pen.write(|commit| commit.new = Some(new_run("again"))).await;
     assert_eq!(again, Err(StoreError::Exists { run: run_id("r") }));
-    let mut elsewhere = Pen::start(&home, "u", "other").await;
+    let mut elsewhere = RunWriter::start(&home, "u", "other").await;
     elsewhere.run = run_id("r");
     let again = elsewhere.write(|commit| commit.new = Some(new_run("again"))).await;
     assert_eq!(again, Err(StoreError::Exists { run: run_id("r") }));
     assert_eq!(home.run(&run_id("r")).await.unwrap().unwrap().title, "r");
 }
 
-pub(crate) async fn a_run_is_made_before_it_goes_on(home: Home) {
+pub(crate) async fn a_run_is_made_before_it_goes_on(home: TestStore) {
     let lease = claim(&home, "t", "me").await;
     let refused = home.commit(Commit::new(run_id("r"), lease, NOW, 0)).await;
     assert_eq!(refused, Err(StoreError::NoRun { run: run_id("r") }));
     assert_eq!(home.run(&run_id("r")).await, Ok(None));
 }
 
-pub(crate) async fn a_new_run_is_running_unless_it_says_otherwise(home: Home) {
-    Pen::start(&home, "t", "plain").await;
+pub(crate) async fn a_new_run_is_running_unless_it_says_otherwise(home: TestStore) {
+    RunWriter::start(&home, "t", "plain").await;
     let lease = claim(&home, "t", "me").await;
-    Pen::start_at(&home, lease.clone(), "asking", NOW, |commit| commit.status = Some(Status::Asking)).await;
-    Pen::start_at(&home, lease, "over", NOW, |commit| {
+    RunWriter::start_at(&home, lease.clone(), "asking", NOW, |commit| commit.status = Some(Status::Asking)).await;
+    RunWriter::start_at(&home, lease, "over", NOW, |commit| {
         commit.status = Some(Status::Failed);
         commit.outcome = Some(json!({"why": "no"}));
         commit.snapshot = Some(snapshot(0, b"needless"));
@@ -133,8 +133,8 @@ pub(crate) async fn a_new_run_is_running_unless_it_says_otherwise(home: Home) {
     }
 }
 
-pub(crate) async fn a_status_and_an_outcome_change_on_their_own(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_status_and_an_outcome_change_on_their_own(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     for status in Status::ALL {
         pen.write(|commit| commit.status = Some(status)).await.unwrap();
         assert_eq!(home.run(&pen.run).await.unwrap().unwrap().status, status);
@@ -148,9 +148,9 @@ pub(crate) async fn a_status_and_an_outcome_change_on_their_own(home: Home) {
     }
 }
 
-pub(crate) async fn the_newest_snapshot_replaces_the_others(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
-    let mut other = Pen::start(&home, "t", "s").await;
+pub(crate) async fn the_newest_snapshot_replaces_the_others(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut other = RunWriter::start(&home, "t", "s").await;
     assert_eq!(home.snapshot(&pen.run).await, Ok(None));
     other.write(|commit| commit.snapshot = Some(snapshot(9, b"other"))).await.unwrap();
     for entries in [0, 5, 10] {
@@ -163,9 +163,9 @@ pub(crate) async fn the_newest_snapshot_replaces_the_others(home: Home) {
     assert_eq!(home.snapshot(&other.run).await.unwrap().unwrap().entries, 9);
 }
 
-pub(crate) async fn an_outcome_takes_the_snapshot_away(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
-    let mut other = Pen::start(&home, "t", "s").await;
+pub(crate) async fn an_outcome_takes_the_snapshot_away(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut other = RunWriter::start(&home, "t", "s").await;
     other.write(|commit| commit.snapshot = Some(snapshot(1, b"kept"))).await.unwrap();
     pen.write(|commit| commit.snapshot = Some(snapshot(1, b"gone"))).await.unwrap();
     pen.write(|commit| {
@@ -178,9 +178,9 @@ pub(crate) async fn an_outcome_takes_the_snapshot_away(home: Home) {
     assert_eq!(home.snapshot(&other.run).await.unwrap().unwrap().bytes, b"kept");
 }
 
-pub(crate) async fn intents_stay_until_settled(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
-    let mut other = Pen::start(&home, "t", "s").await;
+pub(crate) async fn intents_stay_until_settled(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut other = RunWriter::start(&home, "t", "s").await;
     other.write(|commit| commit.intents = vec![intent(1, 0, 1)]).await.unwrap();
     pen.write(|commit| commit.intents = vec![intent(2, 0, 1), intent(1, 1, 1), intent(1, 0, 1)]).await.unwrap();
     assert_eq!(home.intents(&pen.run).await.unwrap(), [intent(1, 0, 1), intent(1, 1, 1), intent(2, 0, 1)]);
@@ -193,8 +193,8 @@ pub(crate) async fn intents_stay_until_settled(home: Home) {
     assert_eq!(home.intents(&other.run).await.unwrap(), [intent(1, 0, 1)]);
 }
 
-pub(crate) async fn an_attempt_given_up_and_the_next_share_a_moment(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn an_attempt_given_up_and_the_next_share_a_moment(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| commit.intents = vec![intent(1, 0, 1)]).await.unwrap();
     pen.write(|commit| {
         commit.settled = vec![task(1, 0)];
@@ -205,8 +205,8 @@ pub(crate) async fn an_attempt_given_up_and_the_next_share_a_moment(home: Home) 
     assert_eq!(home.intents(&pen.run).await.unwrap(), [intent(1, 0, 2)]);
 }
 
-pub(crate) async fn lines_of_any_size_come_back_as_they_were(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn lines_of_any_size_come_back_as_they_were(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let lines: Vec<Vec<u8>> = [0_usize, 1, 4_095, 4_096, 4_097, 3 << 20].iter().map(|len| (0..*len).map(|i| (i % 251) as u8).collect()).collect();
     pen.write(|commit| commit.lines = lines.clone()).await.unwrap();
     let found = home.journal(&pen.run, 0, 100).await.unwrap();
@@ -216,22 +216,22 @@ pub(crate) async fn lines_of_any_size_come_back_as_they_were(home: Home) {
     }
 }
 
-pub(crate) async fn names_are_any_text(home: Home) {
+pub(crate) async fn names_are_any_text(home: TestStore) {
     for name in ["", " ", "a'b", "a\"b", "ü%_\u{1f3b6}", "-1", "x; DROP TABLE runs", &"long".repeat(1_000)] {
-        let mut pen = Pen::start(&home, name, name).await;
+        let mut pen = RunWriter::start(&home, name, name).await;
         pen.lines([name]).await.unwrap();
         assert_eq!(journal(&home, name).await, [name]);
         assert_eq!(home.thread(&thread_id(name)).await.unwrap().unwrap().thread, thread_id(name));
     }
 }
 
-pub(crate) async fn a_hundred_committers_at_once(home: Home) {
+pub(crate) async fn a_hundred_committers_at_once(home: TestStore) {
     let runs: Vec<_> = (0..100)
         .map(|n| {
             let home = home.clone();
             // Two to a thread, under the same lease.
             tokio::spawn(async move {
-                let mut pen = Pen::start(&home, &format!("t{}", n / 2), &format!("r{n}")).await;
+                let mut pen = RunWriter::start(&home, &format!("t{}", n / 2), &format!("r{n}")).await;
                 for step in 0..10 {
                     pen.write(|commit| {
                         commit.lines = vec![format!("{n}.{step}").into_bytes(), b"-".to_vec()];

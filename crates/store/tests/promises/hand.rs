@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_store::{Commit, Intent, Lease, NewMessage, NewRun, NewSnapshot, NoteFilter, Result, RunFilter, Store};
 use graph::{Key, RunId, TaskId, ThreadId, UserId};
 
-pub(crate) type Home = Arc<dyn Store>;
+pub(crate) type TestStore = Arc<dyn Store>;
 
 /// When things happen unless a promise says otherwise; leases are claimed for a thousand from then.
 pub(crate) const NOW: i64 = 1_000;
@@ -40,28 +40,28 @@ pub(crate) fn new_run(title: &str) -> NewRun {
     NewRun { flow: "flow".to_owned(), parent: None, title: title.to_owned(), user: UserId::default() }
 }
 
-pub(crate) async fn claim(home: &Home, thread: &str, owner: &str) -> Lease {
+pub(crate) async fn claim(home: &TestStore, thread: &str, owner: &str) -> Lease {
     home.claim(&thread_id(thread), owner, NOW, UNTIL).await.unwrap()
 }
 
 /// Writes to one run and counts its lines.
-pub(crate) struct Pen {
-    pub(crate) home: Home,
+pub(crate) struct RunWriter {
+    pub(crate) home: TestStore,
     pub(crate) run: RunId,
     pub(crate) lease: Lease,
     pub(crate) next_seq: u64,
     pub(crate) at_ms: i64,
 }
 
-impl Pen {
+impl RunWriter {
     /// Claims the thread for "me" and makes the run, with no lines yet.
-    pub(crate) async fn start(home: &Home, thread: &str, run: &str) -> Pen {
+    pub(crate) async fn start(home: &TestStore, thread: &str, run: &str) -> RunWriter {
         let lease = claim(home, thread, "me").await;
-        Pen::start_at(home, lease, run, NOW, |_| {}).await
+        RunWriter::start_at(home, lease, run, NOW, |_| {}).await
     }
 
-    pub(crate) async fn start_at(home: &Home, lease: Lease, run: &str, at_ms: i64, fill: impl FnOnce(&mut Commit)) -> Pen {
-        let mut pen = Pen { home: home.clone(), run: run_id(run), lease, next_seq: 0, at_ms };
+    pub(crate) async fn start_at(home: &TestStore, lease: Lease, run: &str, at_ms: i64, fill: impl FnOnce(&mut Commit)) -> RunWriter {
+        let mut pen = RunWriter { home: home.clone(), run: run_id(run), lease, next_seq: 0, at_ms };
         pen.write(|commit| {
             commit.new = Some(new_run(run));
             fill(commit);
@@ -87,7 +87,7 @@ impl Pen {
 }
 
 /// The text of a run's journal.
-pub(crate) async fn journal(home: &Home, run: &str) -> Vec<String> {
+pub(crate) async fn journal(home: &TestStore, run: &str) -> Vec<String> {
     let lines = home.journal(&run_id(run), 0, usize::MAX).await.unwrap();
     for (seq, line) in lines.iter().enumerate() {
         assert_eq!(line.seq, seq as u64, "the lines of {run} have a gap");
@@ -95,16 +95,16 @@ pub(crate) async fn journal(home: &Home, run: &str) -> Vec<String> {
     lines.into_iter().map(|line| String::from_utf8(line.bytes).unwrap()).collect()
 }
 
-pub(crate) async fn run_names(home: &Home, filter: RunFilter) -> Vec<String> {
+pub(crate) async fn run_names(home: &TestStore, filter: RunFilter) -> Vec<String> {
     home.runs(filter).await.unwrap().into_iter().map(|row| row.run.to_string()).collect()
 }
 
-pub(crate) async fn thread_names(home: &Home) -> Vec<String> {
+pub(crate) async fn thread_names(home: &TestStore) -> Vec<String> {
     home.threads(None, usize::MAX).await.unwrap().into_iter().map(|row| row.thread.to_string()).collect()
 }
 
 /// Everything there is to see, to tell whether anything has changed.
-pub(crate) async fn everything(home: &Home) -> String {
+pub(crate) async fn everything(home: &TestStore) -> String {
     let mut all = Vec::new();
     for row in home.threads(None, usize::MAX).await.unwrap() {
         all.push(format!("{row:?} {:?}", home.messages(&row.thread, 0, usize::MAX).await.unwrap()));

@@ -2,10 +2,10 @@
 
 use baton_store::{Lease, StoreError, ThreadRow};
 
-use crate::hand::{Home, NOW, Pen, UNTIL, claim, everything, journal, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, everything, journal, thread_id};
 
 /// Takes a thread at a moment, for a moment.
-async fn claim_at(home: &Home, owner: &str, now_ms: i64) -> Result<Lease, StoreError> {
+async fn claim_at(home: &TestStore, owner: &str, now_ms: i64) -> Result<Lease, StoreError> {
     home.claim(&thread_id("t"), owner, now_ms, now_ms + 1_000).await
 }
 
@@ -17,7 +17,7 @@ fn fenced() -> Result<(), StoreError> {
     Err(StoreError::Fenced { thread: thread_id("t") })
 }
 
-pub(crate) async fn claiming_makes_the_thread(home: Home) {
+pub(crate) async fn claiming_makes_the_thread(home: TestStore) {
     assert_eq!(home.thread(&thread_id("t")).await, Ok(None));
     let lease = claim(&home, "t", "me").await;
     assert_eq!((lease.thread, lease.owner.as_str()), (thread_id("t"), "me"));
@@ -25,7 +25,7 @@ pub(crate) async fn claiming_makes_the_thread(home: Home) {
     assert_eq!(home.thread(&thread_id("t")).await, Ok(Some(wanted)));
 }
 
-pub(crate) async fn a_held_thread_says_by_whom_and_until_when(home: Home) {
+pub(crate) async fn a_held_thread_says_by_whom_and_until_when(home: TestStore) {
     claim(&home, "t", "me").await;
     let before = everything(&home).await;
     assert_eq!(claim_at(&home, "you", NOW + 1).await, held("me", UNTIL));
@@ -34,20 +34,20 @@ pub(crate) async fn a_held_thread_says_by_whom_and_until_when(home: Home) {
     assert_eq!(claim_at(&home, "you", NOW + 1).await, held("me", 5_000));
 }
 
-pub(crate) async fn a_thread_is_held_through_its_last_moment(home: Home) {
+pub(crate) async fn a_thread_is_held_through_its_last_moment(home: TestStore) {
     claim(&home, "t", "me").await;
     assert_eq!(claim_at(&home, "you", UNTIL).await, held("me", UNTIL));
     assert_eq!(claim_at(&home, "you", UNTIL + 1).await.unwrap().owner, "you");
 }
 
-pub(crate) async fn a_takeover_fences_the_old_one(home: Home) {
-    let mut old = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_takeover_fences_the_old_one(home: TestStore) {
+    let mut old = RunWriter::start(&home, "t", "r").await;
     old.lines(["mine"]).await.unwrap();
     let lease = claim_at(&home, "you", UNTIL + 1).await.unwrap();
     assert!(lease.fence > old.lease.fence);
 
     assert_eq!(old.lines(["too late"]).await, fenced());
-    let mut new = Pen { lease, ..old };
+    let mut new = RunWriter { lease, ..old };
     new.lines(["yours"]).await.unwrap();
     assert_eq!(journal(&home, "r").await, ["mine", "yours"]);
 
@@ -56,22 +56,22 @@ pub(crate) async fn a_takeover_fences_the_old_one(home: Home) {
     assert_eq!(claim_at(&home, "me", UNTIL + 2).await, held("you", UNTIL + 1_001));
 }
 
-pub(crate) async fn claiming_what_one_holds_gives_the_same_fence(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn claiming_what_one_holds_gives_the_same_fence(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let again = claim_at(&home, "me", NOW + 500).await.unwrap();
     assert_eq!(again, pen.lease);
     assert_eq!(claim_at(&home, "you", NOW + 1_500).await, held("me", NOW + 1_500));
     pen.lines(["both are good"]).await.unwrap();
 }
 
-pub(crate) async fn an_owner_too_late_goes_on_if_nobody_came(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn an_owner_too_late_goes_on_if_nobody_came(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.at_ms = UNTIL + 5_000;
     pen.lines(["late, but nobody came"]).await.unwrap();
     assert_eq!(claim_at(&home, "me", UNTIL + 5_000).await.unwrap(), pen.lease);
 }
 
-pub(crate) async fn renewing_keeps_all_of_an_owner_and_nobody_else(home: Home) {
+pub(crate) async fn renewing_keeps_all_of_an_owner_and_nobody_else(home: TestStore) {
     for thread in ["a", "b"] {
         claim(&home, thread, "me").await;
     }
@@ -85,19 +85,19 @@ pub(crate) async fn renewing_keeps_all_of_an_owner_and_nobody_else(home: Home) {
     assert!(home.claim(&thread_id("a"), "third", 9_001, 10_000).await.is_ok());
 }
 
-pub(crate) async fn renewing_nothing_is_fine(home: Home) {
+pub(crate) async fn renewing_nothing_is_fine(home: TestStore) {
     let before = everything(&home).await;
     home.renew("me", 9_000).await.unwrap();
     assert_eq!(everything(&home).await, before);
 }
 
-pub(crate) async fn a_short_claim_does_not_shorten_the_others(home: Home) {
+pub(crate) async fn a_short_claim_does_not_shorten_the_others(home: TestStore) {
     claim(&home, "t", "me").await;
     home.claim(&thread_id("u"), "me", NOW, NOW + 1).await.unwrap();
     assert_eq!(claim_at(&home, "you", UNTIL).await, held("me", UNTIL));
 }
 
-pub(crate) async fn what_is_given_back_is_free(home: Home) {
+pub(crate) async fn what_is_given_back_is_free(home: TestStore) {
     let lease = claim(&home, "t", "me").await;
     home.release(&lease).await.unwrap();
     let next = claim_at(&home, "you", NOW).await.unwrap();
@@ -106,8 +106,8 @@ pub(crate) async fn what_is_given_back_is_free(home: Home) {
     assert!(claim_at(&home, "you", NOW).await.unwrap().fence > next.fence);
 }
 
-pub(crate) async fn what_is_given_back_cannot_be_written_to(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn what_is_given_back_cannot_be_written_to(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     home.release(&pen.lease).await.unwrap();
     assert_eq!(pen.lines(["lost"]).await, fenced());
     claim_at(&home, "me", NOW).await.unwrap();
@@ -115,7 +115,7 @@ pub(crate) async fn what_is_given_back_cannot_be_written_to(home: Home) {
     assert_eq!(journal(&home, "r").await, [""; 0]);
 }
 
-pub(crate) async fn giving_back_what_was_lost_changes_nothing(home: Home) {
+pub(crate) async fn giving_back_what_was_lost_changes_nothing(home: TestStore) {
     let old = claim(&home, "t", "me").await;
     let new = claim_at(&home, "you", UNTIL + 1).await.unwrap();
     home.release(&old).await.unwrap();
@@ -126,8 +126,8 @@ pub(crate) async fn giving_back_what_was_lost_changes_nothing(home: Home) {
     home.release(&new).await.unwrap();
 }
 
-pub(crate) async fn a_commit_can_give_back(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_commit_can_give_back(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| {
         commit.lines = vec![b"last".to_vec()];
         commit.release = true;
@@ -139,7 +139,7 @@ pub(crate) async fn a_commit_can_give_back(home: Home) {
     assert_eq!(journal(&home, "r").await, ["last"]);
 }
 
-pub(crate) async fn fences_never_go_down(home: Home) {
+pub(crate) async fn fences_never_go_down(home: TestStore) {
     let mut last = 0;
     let mut now_ms = NOW;
     for round in 0..12 {
@@ -158,8 +158,8 @@ pub(crate) async fn fences_never_go_down(home: Home) {
     }
 }
 
-pub(crate) async fn a_lease_is_for_its_own_thread(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_lease_is_for_its_own_thread(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let own = pen.lease.clone();
     pen.lease = claim(&home, "u", "me").await;
     assert_eq!(pen.lines(["wrong key"]).await, Err(StoreError::Fenced { thread: thread_id("u") }));
@@ -169,7 +169,7 @@ pub(crate) async fn a_lease_is_for_its_own_thread(home: Home) {
     pen.lines(["right"]).await.unwrap();
 }
 
-pub(crate) async fn of_many_who_claim_one_gets_it(home: Home) {
+pub(crate) async fn of_many_who_claim_one_gets_it(home: TestStore) {
     let claims: Vec<_> = (0..20)
         .map(|n| {
             let home = home.clone();

@@ -4,11 +4,11 @@ use baton_store::{Commit, Lease, NewRun, RunFilter, Status, StoreError};
 use graph::UserId;
 use serde_json::json;
 
-use crate::hand::{Home, NOW, Pen, UNTIL, claim, message, new_run, run_id, run_names, thread_id, thread_names};
+use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, message, new_run, run_id, run_names, thread_id, thread_names};
 
-pub(crate) async fn journals_come_in_pages(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
-    Pen::start(&home, "t", "other").await.lines(["x", "y"]).await.unwrap();
+pub(crate) async fn journals_come_in_pages(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    RunWriter::start(&home, "t", "other").await.lines(["x", "y"]).await.unwrap();
     for line in ["0", "1", "2", "3", "4"] {
         pen.lines([line]).await.unwrap();
     }
@@ -21,7 +21,7 @@ pub(crate) async fn journals_come_in_pages(home: Home) {
 }
 
 /// Five runs: a1 (done), b1 (running), a2 (asking), b2 (failed), c1 (running), made in this order, which is not that of their ids.
-async fn five_runs(home: &Home) {
+async fn five_runs(home: &TestStore) {
     let runs = [
         ("a", "z-a1", Status::Done),
         ("b", "y-b1", Status::Running),
@@ -31,17 +31,17 @@ async fn five_runs(home: &Home) {
     ];
     for (thread, run, status) in runs {
         let lease = claim(home, thread, "me").await;
-        Pen::start_at(home, lease, run, NOW, |commit| commit.status = Some(status)).await;
+        RunWriter::start_at(home, lease, run, NOW, |commit| commit.status = Some(status)).await;
     }
 }
 
-pub(crate) async fn runs_come_newest_first(home: Home) {
+pub(crate) async fn runs_come_newest_first(home: TestStore) {
     assert_eq!(run_names(&home, RunFilter::default()).await, [""; 0]);
     five_runs(&home).await;
     assert_eq!(run_names(&home, RunFilter::default()).await, ["v-c1", "w-b2", "x-a2", "y-b1", "z-a1"]);
 }
 
-pub(crate) async fn runs_can_be_filtered(home: Home) {
+pub(crate) async fn runs_can_be_filtered(home: TestStore) {
     five_runs(&home).await;
     let any = RunFilter::default();
     let cases = [
@@ -76,7 +76,7 @@ pub(crate) async fn runs_can_be_filtered(home: Home) {
     }
 }
 
-pub(crate) async fn runs_come_in_pages(home: Home) {
+pub(crate) async fn runs_come_in_pages(home: TestStore) {
     five_runs(&home).await;
     let mut pages = Vec::new();
     let mut before = None;
@@ -90,8 +90,8 @@ pub(crate) async fn runs_come_in_pages(home: Home) {
     assert_eq!(run_names(&home, RunFilter { limit: 0, ..RunFilter::default() }).await, [""; 0]);
 }
 
-pub(crate) async fn a_run_is_as_new_as_its_last_line(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_run_is_as_new_as_its_last_line(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let mut seen = Vec::new();
     for at_ms in [NOW + 10, NOW + 20] {
         pen.at_ms = at_ms;
@@ -106,9 +106,9 @@ pub(crate) async fn a_run_is_as_new_as_its_last_line(home: Home) {
     assert_eq!(home.runs(RunFilter::default()).await.unwrap(), [row]);
 }
 
-pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: Home) {
+pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: TestStore) {
     for (run, outcome) in [("short", json!({ "a": "é" })), ("long", json!({ "a": "x".repeat(100) }))] {
-        let mut pen = Pen::start(&home, run, run).await;
+        let mut pen = RunWriter::start(&home, run, run).await;
         pen.write(|commit| (commit.status, commit.outcome) = (Some(Status::Done), Some(outcome))).await.unwrap();
     }
     // `{"a":"é"}` has ten bytes.
@@ -120,10 +120,10 @@ pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: Hom
     assert!(home.run(&run_id("long")).await.unwrap().unwrap().outcome.is_some());
 }
 
-pub(crate) async fn threads_come_most_recently_used_first(home: Home) {
+pub(crate) async fn threads_come_most_recently_used_first(home: TestStore) {
     let mut pens = Vec::new();
     for thread in ["b", "c", "a"] {
-        pens.push(Pen::start(&home, thread, thread).await);
+        pens.push(RunWriter::start(&home, thread, thread).await);
     }
     // At the same time: the one made last is first.
     assert_eq!(thread_names(&home).await, ["a", "c", "b"]);
@@ -138,7 +138,7 @@ pub(crate) async fn threads_come_most_recently_used_first(home: Home) {
     a.at_ms = NOW + 3;
     a.write(|commit| commit.outcome = Some(json!(1))).await.unwrap();
     assert_eq!(thread_names(&home).await, ["a", "c", "b"]);
-    Pen::start_at(&home, b.lease.clone(), "another", NOW + 4, |_| {}).await;
+    RunWriter::start_at(&home, b.lease.clone(), "another", NOW + 4, |_| {}).await;
     assert_eq!(thread_names(&home).await, ["b", "a", "c"]);
     assert_eq!(home.thread(&thread_id("b")).await.unwrap().unwrap().updated_ms, NOW + 4);
 
@@ -148,7 +148,7 @@ pub(crate) async fn threads_come_most_recently_used_first(home: Home) {
     assert_eq!(home.thread(&thread_id("a")).await.unwrap().unwrap().updated_ms, NOW + 3);
 }
 
-pub(crate) async fn threads_come_in_pages(home: Home) {
+pub(crate) async fn threads_come_in_pages(home: TestStore) {
     for (thread, at_ms) in [("d", 4), ("c", 2), ("b", 2), ("a", 2), ("e", 1)] {
         home.claim(&thread_id(thread), "me", at_ms, UNTIL_LATER).await.unwrap();
     }
@@ -165,16 +165,16 @@ pub(crate) async fn threads_come_in_pages(home: Home) {
 
 const UNTIL_LATER: i64 = 10_000;
 
-pub(crate) async fn a_thread_is_called_after_its_first_run(home: Home) {
-    Pen::start(&home, "t", "first").await;
-    Pen::start(&home, "t", "second").await;
+pub(crate) async fn a_thread_is_called_after_its_first_run(home: TestStore) {
+    RunWriter::start(&home, "t", "first").await;
+    RunWriter::start(&home, "t", "second").await;
     assert_eq!(home.thread(&thread_id("t")).await.unwrap().unwrap().title, "first");
 }
 
-pub(crate) async fn messages_are_numbered_across_runs(home: Home) {
-    let mut one = Pen::start(&home, "t", "one").await;
-    let mut two = Pen::start(&home, "t", "two").await;
-    let mut elsewhere = Pen::start(&home, "u", "three").await;
+pub(crate) async fn messages_are_numbered_across_runs(home: TestStore) {
+    let mut one = RunWriter::start(&home, "t", "one").await;
+    let mut two = RunWriter::start(&home, "t", "two").await;
+    let mut elsewhere = RunWriter::start(&home, "u", "three").await;
     one.write(|commit| commit.messages = vec![message("user", "a"), message("assistant", "b")]).await.unwrap();
     elsewhere.write(|commit| commit.messages = vec![message("user", "x")]).await.unwrap();
     two.write(|commit| commit.messages = vec![message("user", "c")]).await.unwrap();
@@ -186,8 +186,8 @@ pub(crate) async fn messages_are_numbered_across_runs(home: Home) {
     assert_eq!(counts, [4, 1]);
 }
 
-pub(crate) async fn messages_come_in_pages(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn messages_come_in_pages(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| commit.messages = ["a", "b", "c", "d"].map(|text| message("user", text)).to_vec()).await.unwrap();
     for (from_seq, limit, wanted) in [(0, 3, "abc"), (3, 3, "d"), (4, 3, ""), (u64::MAX, 3, ""), (1, usize::MAX, "bcd"), (0, 0, "")] {
         let page: String = home.messages(&thread_id("t"), from_seq, limit).await.unwrap().into_iter().map(|message| message.content).collect();
@@ -195,8 +195,8 @@ pub(crate) async fn messages_come_in_pages(home: Home) {
     }
 }
 
-pub(crate) async fn unknown_names_are_said_to_be(home: Home) {
-    Pen::start(&home, "t", "r").await;
+pub(crate) async fn unknown_names_are_said_to_be(home: TestStore) {
+    RunWriter::start(&home, "t", "r").await;
     let (run, thread) = (run_id("absent"), thread_id("absent"));
     let no_run = StoreError::NoRun { run: run.clone() };
     let no_thread = StoreError::NoThread { thread: thread.clone() };
@@ -211,16 +211,16 @@ pub(crate) async fn unknown_names_are_said_to_be(home: Home) {
     assert_eq!(home.delete_thread(&thread, NOW).await, Err(no_thread));
 }
 
-pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(home: Home) {
+pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(home: TestStore) {
     let local = "local".into();
     let newest = async |user: &UserId, prefix: &str| home.newest_thread(user, prefix).await.unwrap().map(|row| row.thread.to_string());
     assert_eq!(newest(&local, "q-").await, None);
     for (thread, run) in [("q-b", "1"), ("q-a", "2"), ("r-z", "3"), ("q-", "4")] {
-        Pen::start(&home, thread, run).await;
+        RunWriter::start(&home, thread, run).await;
     }
     // Used last is not made last.
     let lease = claim(&home, "q-b", "me").await;
-    Pen::start_at(&home, lease, "5", NOW + 500, |_| {}).await;
+    RunWriter::start_at(&home, lease, "5", NOW + 500, |_| {}).await;
     assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-"));
     assert_eq!(newest(&local, "q-b").await.as_deref(), Some("q-b"));
     assert_eq!((newest(&local, "q-c").await, newest(&"ada".into(), "q-").await), (None, None));
@@ -231,10 +231,10 @@ pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(hom
     assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
 }
 
-pub(crate) async fn stored_bytes_are_a_users_lines_and_messages(home: Home) {
+pub(crate) async fn stored_bytes_are_a_users_lines_and_messages(home: TestStore) {
     let user = UserId::default();
     assert_eq!(home.stored_bytes(&user).await.unwrap(), 0);
-    let mut pen = Pen::start(&home, "t", "r").await;
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     // Many small commits, one large, and the end.
     for _ in 0..20 {
         pen.write(|commit| commit.lines = vec![vec![b'x'; 10]; 10]).await.unwrap();

@@ -26,18 +26,18 @@ include!("list.rs");
 home!(memory, crate::memory_home);
 home!(sqlite, crate::sqlite_home);
 
-struct Home {
+struct TestStore {
     store: Arc<dyn Store>,
     /// Deleted when the promise was kept or broken.
     _folder: Option<tempfile::TempDir>,
 }
 
-async fn memory_home() -> Home {
-    Home { store: Arc::new(MemoryStore::new()), _folder: None }
+async fn memory_home() -> TestStore {
+    TestStore { store: Arc::new(MemoryStore::new()), _folder: None }
 }
 
-async fn sqlite_home() -> Home {
+async fn sqlite_home() -> TestStore {
     let folder = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(folder.path().join("baton.db"), SqliteSettings { durability: Durability::Off }).unwrap();
-    Home { store: Arc::new(store), _folder: Some(folder) }
+    TestStore { store: Arc::new(store), _folder: Some(folder) }
 }

@@ -1,29 +1,29 @@
 //! What a run leaves for later ones: kept with its commit, for its user, for a while, and not without end.
 
 use baton_store::{NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NoteFilter, NoteRow, Status, StoreError};
-use graph::Reach;
+use graph::NoteScope;
 use serde_json::{Value, json};
 
-use crate::hand::{Home, NOW, Pen, claim, everything, new_run, run_id, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, claim, everything, new_run, run_id, thread_id};
 
 const LATER: i64 = 9_000;
 
 fn note(key: &str, value: Value) -> NewNote {
-    NewNote { user: "ada".into(), flow: "reason".into(), reach: Reach::User, kind: "plan".into(), key: json!(key), value, until_ms: LATER }
+    NewNote { user: "ada".into(), flow: "reason".into(), reach: NoteScope::User, kind: "plan".into(), key: json!(key), value, until_ms: LATER }
 }
 
-async fn of(home: &Home, user: &str, thread: Option<&str>, now_ms: i64) -> Vec<NoteRow> {
+async fn of(home: &TestStore, user: &str, thread: Option<&str>, now_ms: i64) -> Vec<NoteRow> {
     let filter = NoteFilter { user: user.into(), flow: Some("reason".into()), thread: thread.map(thread_id), now_ms, limit: 1_000 };
     home.notes(filter).await.unwrap()
 }
 
 /// What ada can look up now, newest first.
-async fn values(home: &Home) -> Vec<Value> {
+async fn values(home: &TestStore) -> Vec<Value> {
     of(home, "ada", None, NOW).await.into_iter().map(|row| row.value).collect()
 }
 
-pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let before = everything(&home).await;
     pen.next_seq = 7;
     assert!(pen.write(|commit| commit.notes = vec![note("a", json!(1))]).await.is_err());
@@ -42,7 +42,7 @@ pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: Home)
         kind: "plan".into(),
         key: json!("a"),
         value: json!({ "x": [1.5, null] }),
-        reach: Reach::User,
+        reach: NoteScope::User,
         thread: thread_id("t"),
         run: run_id("r"),
         created_ms: NOW,
@@ -51,8 +51,8 @@ pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: Home)
     assert_eq!((rows.len(), &rows[1], &rows[0].value), (2, &first, &json!(2)), "newest first");
 }
 
-pub(crate) async fn r8_a_note_takes_the_place_of_the_one_before(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn r8_a_note_takes_the_place_of_the_one_before(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     for value in 1..=3 {
         pen.write(|commit| commit.notes = vec![note("a", json!(value)), note("b", json!("b"))]).await.unwrap();
     }
@@ -62,13 +62,13 @@ pub(crate) async fn r8_a_note_takes_the_place_of_the_one_before(home: Home) {
     assert_eq!(values(&home).await, [json!("other kind"), json!("b")], "null leaves nothing");
 }
 
-pub(crate) async fn r8_a_note_of_a_thread_is_given_there_alone(home: Home) {
+pub(crate) async fn r8_a_note_of_a_thread_is_given_there_alone(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = Pen::start(&home, thread, run).await;
-        let local = NewNote { reach: Reach::Thread, ..note("k", json!(thread)) };
+        let mut pen = RunWriter::start(&home, thread, run).await;
+        let local = NewNote { reach: NoteScope::Thread, ..note("k", json!(thread)) };
         pen.write(|commit| commit.notes = vec![local]).await.unwrap();
     }
-    let mut pen = Pen::start(&home, "t", "w").await;
+    let mut pen = RunWriter::start(&home, "t", "w").await;
     pen.write(|commit| commit.notes = vec![note("k", json!("everywhere"))]).await.unwrap();
     let given = |rows: Vec<NoteRow>| rows.into_iter().map(|row| row.value).collect::<Vec<_>>();
     assert_eq!(given(of(&home, "ada", Some("t"), NOW).await), [json!("everywhere"), json!("t")]);
@@ -77,8 +77,8 @@ pub(crate) async fn r8_a_note_of_a_thread_is_given_there_alone(home: Home) {
     assert_eq!(of(&home, "ada", None, NOW).await.len(), 3);
 }
 
-pub(crate) async fn r8_notes_are_dropped_after_their_time(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn r8_notes_are_dropped_after_their_time(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| commit.notes = vec![NewNote { until_ms: NOW + 5, ..note("short", json!(1)) }, note("long", json!(2))]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW + 4).await.len(), 2);
     assert_eq!(of(&home, "ada", None, NOW + 5).await.len(), 1);
@@ -88,8 +88,8 @@ pub(crate) async fn r8_notes_are_dropped_after_their_time(home: Home) {
     assert_eq!(of(&home, "ada", None, NOW).await.len(), 1);
 }
 
-pub(crate) async fn r8_notes_are_bounded_in_number_and_bytes(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn r8_notes_are_bounded_in_number_and_bytes(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let many = (0..NOTES_MAX + 10).map(|n| note(&format!("k{n}"), json!(n))).collect();
     pen.write(|commit| commit.notes = many).await.unwrap();
     let kept = values(&home).await;
@@ -108,8 +108,8 @@ pub(crate) async fn r8_notes_are_bounded_in_number_and_bytes(home: Home) {
     assert_eq!(of(&home, "ada", None, NOW).await, rows);
 }
 
-pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let notes = ["ada", "bob"].map(|user| NewNote { user: user.into(), ..note("same key", json!(user)) });
     pen.write(|commit| commit.notes = notes.to_vec()).await.unwrap();
     home.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
@@ -125,20 +125,20 @@ pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: Home) {
     assert_eq!(of(&home, "ada", None, NOW).await.len(), 1);
 }
 
-pub(crate) async fn r7_a_thread_is_its_first_users(home: Home) {
+pub(crate) async fn r7_a_thread_is_its_first_users(home: TestStore) {
     let lease = claim(&home, "t", "me").await;
     let start = |commit: &mut baton_store::Commit, user: &str| commit.new = Some(baton_store::NewRun { user: user.into(), ..new_run("x") });
-    let mut pen = Pen::start_at(&home, lease.clone(), "r", NOW, |commit| start(commit, "ada")).await;
+    let mut pen = RunWriter::start_at(&home, lease.clone(), "r", NOW, |commit| start(commit, "ada")).await;
     pen.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
     assert_eq!(home.thread(&thread_id("t")).await.unwrap().unwrap().user, Some("ada".into()));
     let before = everything(&home).await;
-    let mut other = Pen { home: home.clone(), run: run_id("s"), lease, next_seq: 0, at_ms: NOW };
+    let mut other = RunWriter { home: home.clone(), run: run_id("s"), lease, next_seq: 0, at_ms: NOW };
     assert_eq!(other.write(|commit| start(commit, "bob")).await, Err(StoreError::NotYours { thread: thread_id("t") }));
     assert_eq!(everything(&home).await, before);
     other.write(|commit| start(commit, "ada")).await.unwrap();
 }
 
-pub(crate) async fn r7_preferences_are_kept_until_they_are_taken_back(home: Home) {
+pub(crate) async fn r7_preferences_are_kept_until_they_are_taken_back(home: TestStore) {
     let ada = "ada".into();
     for value in [json!("direct"), json!("agentic")] {
         home.prefer(&ada, "way", Some(value)).await.unwrap();
@@ -151,8 +151,8 @@ pub(crate) async fn r7_preferences_are_kept_until_they_are_taken_back(home: Home
     assert_eq!(home.preferences(&ada).await.unwrap().len(), 1);
 }
 
-pub(crate) async fn notes_can_be_forgotten(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn notes_can_be_forgotten(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     pen.write(|commit| commit.notes = ["a", "b", "c"].map(|key| note(key, json!(key))).to_vec()).await.unwrap();
     let newest = of(&home, "ada", None, NOW).await[0].note;
     assert_eq!(home.forget(&"ada".into(), Some(newest)).await, Ok(1));
@@ -163,11 +163,11 @@ pub(crate) async fn notes_can_be_forgotten(home: Home) {
     assert_eq!(home.forget(&"ada".into(), None).await, Ok(3));
 }
 
-pub(crate) async fn what_a_thread_taught_goes_with_it(home: Home) {
+pub(crate) async fn what_a_thread_taught_goes_with_it(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = Pen::start(&home, thread, run).await;
+        let mut pen = RunWriter::start(&home, thread, run).await;
         pen.write(|commit| {
-            commit.notes = vec![note(thread, json!(thread)), NewNote { reach: Reach::Thread, ..note("k", json!(thread)) }];
+            commit.notes = vec![note(thread, json!(thread)), NewNote { reach: NoteScope::Thread, ..note("k", json!(thread)) }];
             commit.release = true;
         })
         .await

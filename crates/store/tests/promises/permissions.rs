@@ -2,7 +2,7 @@
 
 use baton_store::{Grant, NewPermission, PERMISSIONS_MAX, StoreError};
 
-use crate::hand::{Home, NOW, Pen, everything, thread_id};
+use crate::hand::{NOW, RunWriter, TestStore, everything, thread_id};
 
 fn new(user: &str, grant: Grant) -> NewPermission {
     NewPermission { user: user.into(), grant, created_ms: NOW }
@@ -20,12 +20,12 @@ fn conversation(thread: &str, tool: &str) -> Grant {
     Grant::Conversation { thread: thread_id(thread), tool: tool.into() }
 }
 
-async fn grants(home: &Home, user: &str) -> Vec<Grant> {
+async fn grants(home: &TestStore, user: &str) -> Vec<Grant> {
     home.permissions(&user.into()).await.unwrap().into_iter().map(|row| row.grant).collect()
 }
 
-pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let all = [conversation("t", "notes.add"), tool("notes.add"), server("notes")];
     for line in ["1", "2"] {
         pen.write(|commit| {
@@ -41,8 +41,8 @@ pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: Home
     assert_eq!(home.permissions(&"ada".into()).await.unwrap(), rows, "what is allowed already keeps its number and its time");
 }
 
-pub(crate) async fn a_refused_commit_allows_nothing(home: Home) {
-    let mut pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_refused_commit_allows_nothing(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
     let before = everything(&home).await;
     pen.next_seq = 7;
     let refused = pen.write(|commit| commit.permissions = vec![new("ada", tool("notes.add"))]).await;
@@ -53,7 +53,7 @@ pub(crate) async fn a_refused_commit_allows_nothing(home: Home) {
     assert!(grants(&home, "ada").await.is_empty());
 }
 
-pub(crate) async fn permissions_are_a_users_own_until_they_are_revoked(home: Home) {
+pub(crate) async fn permissions_are_a_users_own_until_they_are_revoked(home: TestStore) {
     let of_ada = home.keep_permission(new("ada", tool("notes.add"))).await.unwrap();
     let of_bob = home.keep_permission(new("bob", tool("notes.add"))).await.unwrap();
     assert_eq!((grants(&home, "ada").await, grants(&home, "local").await), (vec![tool("notes.add")], vec![]));
@@ -64,9 +64,9 @@ pub(crate) async fn permissions_are_a_users_own_until_they_are_revoked(home: Hom
     assert!(home.keep_permission(new("ada", tool("notes.add"))).await.unwrap() > of_bob, "numbers are never used again");
 }
 
-pub(crate) async fn a_conversations_permission_goes_with_its_thread(home: Home) {
+pub(crate) async fn a_conversations_permission_goes_with_its_thread(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = Pen::start(&home, thread, run).await;
+        let mut pen = RunWriter::start(&home, thread, run).await;
         pen.write(|commit| {
             commit.permissions = vec![new("ada", conversation(thread, "notes.add")), new("ada", server(thread))];
             commit.release = true;
@@ -76,11 +76,11 @@ pub(crate) async fn a_conversations_permission_goes_with_its_thread(home: Home) 
     }
     home.delete_thread(&thread_id("t"), NOW).await.unwrap();
     assert_eq!(grants(&home, "ada").await, [server("t"), conversation("u", "notes.add"), server("u")]);
-    Pen::start(&home, "t", "again").await;
+    RunWriter::start(&home, "t", "again").await;
     assert_eq!(grants(&home, "ada").await.len(), 3, "a new thread of that name has none");
 }
 
-pub(crate) async fn permissions_are_bounded_in_number(home: Home) {
+pub(crate) async fn permissions_are_bounded_in_number(home: TestStore) {
     home.keep_permission(new("bob", server("first"))).await.unwrap();
     for number in 0..=PERMISSIONS_MAX {
         home.keep_permission(new("ada", tool(&format!("notes.{number}")))).await.unwrap();

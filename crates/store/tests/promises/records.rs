@@ -3,18 +3,18 @@
 use baton_store::{NewRecord, RECORD_BYTES_MAX, RecordFilter, StoreError};
 use serde_json::{Value, json};
 
-use crate::hand::{Home, NOW};
+use crate::hand::{NOW, TestStore};
 
 fn new(user: &str, kind: &str, key: &str, value: Value) -> NewRecord {
     NewRecord { user: user.into(), kind: kind.into(), key: key.into(), value, at_ms: NOW }
 }
 
-async fn keys(home: &Home, kind: &str, user: Option<&str>, key_prefix: &str, limit: usize) -> Vec<String> {
+async fn keys(home: &TestStore, kind: &str, user: Option<&str>, key_prefix: &str, limit: usize) -> Vec<String> {
     let filter = RecordFilter { kind: kind.into(), user: user.map(Into::into), key_prefix: key_prefix.into(), after: None, limit };
     home.records(filter).await.unwrap().into_iter().map(|row| row.key).collect()
 }
 
-pub(crate) async fn a_document_is_its_users_own_and_can_be_replaced(home: Home) {
+pub(crate) async fn a_document_is_its_users_own_and_can_be_replaced(home: TestStore) {
     home.put_record(new("ada", "item", "a", json!({ "x": 1 }))).await.unwrap();
     home.put_record(new("bob", "item", "a", json!("bob's"))).await.unwrap();
     home.put_record(NewRecord { at_ms: NOW + 5, ..new("ada", "item", "a", json!([2])) }).await.unwrap();
@@ -26,7 +26,7 @@ pub(crate) async fn a_document_is_its_users_own_and_can_be_replaced(home: Home) 
     assert_eq!(home.record(&"bob".into(), "item", "a").await.unwrap().unwrap().value, json!("bob's"));
 }
 
-pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: Home) {
+pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: TestStore) {
     for (user, key) in [("ada", "b/2"), ("ada", "a"), ("bob", "b/1"), ("ada", "b/1"), ("ada", "%")] {
         home.put_record(new(user, "item", key, json!(null))).await.unwrap();
     }
@@ -38,7 +38,7 @@ pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: Home)
 }
 
 /// Page after page, everybody's: nothing is left out or told twice, also where two users have the same key.
-pub(crate) async fn documents_are_read_page_by_page(home: Home) {
+pub(crate) async fn documents_are_read_page_by_page(home: TestStore) {
     for (user, key) in [("ada", "a"), ("ada", "b"), ("bob", "a"), ("bob", "b"), ("cy", "b"), ("ada", "c")] {
         home.put_record(new(user, "item", key, json!(null))).await.unwrap();
     }
@@ -55,7 +55,7 @@ pub(crate) async fn documents_are_read_page_by_page(home: Home) {
     }
 }
 
-pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {
+pub(crate) async fn documents_count_as_stored_and_are_limited(home: TestStore) {
     let stored = async || home.stored_bytes(&"ada".into()).await.unwrap();
     home.put_record(new("ada", "item", "a", json!("x".repeat(1_000)))).await.unwrap();
     assert_eq!(stored().await, 1_002);
@@ -67,7 +67,7 @@ pub(crate) async fn documents_count_as_stored_and_are_limited(home: Home) {
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 }
 
-pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: Home) {
+pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: TestStore) {
     assert!(home.users().await.unwrap().is_empty());
     home.put_record(new("eve", "item", "a", json!(1))).await.unwrap();
     home.prefer(&"bob".into(), "strict", Some(json!(true))).await.unwrap();
@@ -78,7 +78,7 @@ pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: Home) {
 }
 
 /// Listing is in memory; one user's documents must neither fill it nor hide those of others.
-pub(crate) async fn what_is_listed_at_once_is_bounded(home: Home) {
+pub(crate) async fn what_is_listed_at_once_is_bounded(home: TestStore) {
     let large = json!("x".repeat(3 << 20));
     for number in 0..12 {
         home.put_record(new("eve", "item", &format!("a/{number:02}"), large.clone())).await.unwrap();

@@ -3,14 +3,14 @@
 use baton_store::{SignalKind, StoreError};
 use serde_json::json;
 
-use crate::hand::{Home, Pen, UNTIL, claim, run_id, task, thread_id};
+use crate::hand::{RunWriter, TestStore, UNTIL, claim, run_id, task, thread_id};
 
 fn cancel(reason: &str) -> SignalKind {
     SignalKind::Cancel { reason: reason.to_owned() }
 }
 
 /// What lies there for an owner: the runs and the words, in order.
-async fn words(home: &Home, owner: &str) -> Vec<String> {
+async fn words(home: &TestStore, owner: &str) -> Vec<String> {
     let signals = home.signals(owner).await.unwrap();
     assert!(signals.is_sorted_by(|a, b| a.id < b.id));
     let word = |kind| match kind {
@@ -20,11 +20,11 @@ async fn words(home: &Home, owner: &str) -> Vec<String> {
     signals.into_iter().map(|signal| format!("{}: {}", signal.run, word(signal.kind))).collect()
 }
 
-pub(crate) async fn signals_reach_whoever_holds_the_thread_in_order(home: Home) {
-    Pen::start(&home, "t", "b").await;
-    Pen::start(&home, "t", "a").await;
+pub(crate) async fn signals_reach_whoever_holds_the_thread_in_order(home: TestStore) {
+    RunWriter::start(&home, "t", "b").await;
+    RunWriter::start(&home, "t", "a").await;
     let yours = claim(&home, "u", "you").await;
-    Pen::start_at(&home, yours, "c", 0, |_| {}).await;
+    RunWriter::start_at(&home, yours, "c", 0, |_| {}).await;
     for (run, kind) in [
         ("b", SignalKind::Answer { task: task(3, 1), attempt: 2, value: json!({"yes": [true, null]}) }),
         ("c", cancel("yours")),
@@ -38,8 +38,8 @@ pub(crate) async fn signals_reach_whoever_holds_the_thread_in_order(home: Home) 
     assert_eq!(words(&home, "nobody").await, [""; 0]);
 }
 
-pub(crate) async fn signals_stay_until_accepted(home: Home) {
-    Pen::start(&home, "t", "r").await;
+pub(crate) async fn signals_stay_until_accepted(home: TestStore) {
+    RunWriter::start(&home, "t", "r").await;
     for reason in ["one", "two", "three"] {
         home.post(&run_id("r"), cancel(reason)).await.unwrap();
     }
@@ -49,8 +49,8 @@ pub(crate) async fn signals_stay_until_accepted(home: Home) {
     assert_eq!(words(&home, "me").await, ["r: one", "r: three"]);
 }
 
-pub(crate) async fn signals_follow_the_lease(home: Home) {
-    let pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn signals_follow_the_lease(home: TestStore) {
+    let pen = RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
     home.release(&pen.lease).await.unwrap();
     assert_eq!(words(&home, "me").await, [""; 0]);
@@ -63,24 +63,24 @@ pub(crate) async fn signals_follow_the_lease(home: Home) {
     assert_eq!(words(&home, "third").await.len(), 2);
 }
 
-pub(crate) async fn word_that_nobody_will_hear_can_be_found(home: Home) {
-    let pen = Pen::start(&home, "t", "r").await;
+pub(crate) async fn word_that_nobody_will_hear_can_be_found(home: TestStore) {
+    let pen = RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
-    assert!(home.unheard(UNTIL).await.unwrap().is_empty(), "somebody holds the thread");
+    assert!(home.undelivered_signals(UNTIL).await.unwrap().is_empty(), "somebody holds the thread");
     let is_held = async |at: i64| home.is_held(&thread_id("t"), at).await.unwrap();
     assert_eq!((is_held(UNTIL).await, is_held(UNTIL + 1).await), (true, false));
     assert!(!home.is_held(&thread_id("none"), 0).await.unwrap());
-    assert_eq!(home.unheard(UNTIL + 1).await.unwrap().len(), 1, "its holder has not been heard of");
+    assert_eq!(home.undelivered_signals(UNTIL + 1).await.unwrap().len(), 1, "its holder has not been heard of");
     home.release(&pen.lease).await.unwrap();
     assert!(!is_held(0).await, "it was released");
-    let found = home.unheard(0).await.unwrap();
+    let found = home.undelivered_signals(0).await.unwrap();
     assert_eq!((found.len(), &found[0].run), (1, &run_id("r")), "nobody holds it");
     claim(&home, "t", "you").await;
-    assert!(home.unheard(0).await.unwrap().is_empty());
+    assert!(home.undelivered_signals(0).await.unwrap().is_empty());
 }
 
-pub(crate) async fn a_signals_number_is_never_used_again(home: Home) {
-    Pen::start(&home, "t", "r").await;
+pub(crate) async fn a_signals_number_is_never_used_again(home: TestStore) {
+    RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("one")).await.unwrap();
     let first = home.signals("me").await.unwrap()[0].id;
     home.accept(first).await.unwrap();
@@ -89,16 +89,16 @@ pub(crate) async fn a_signals_number_is_never_used_again(home: Home) {
     assert_eq!(words(&home, "me").await, ["r: two"]);
 }
 
-pub(crate) async fn accepting_what_is_gone_is_fine(home: Home) {
+pub(crate) async fn accepting_what_is_gone_is_fine(home: TestStore) {
     for signal in [0, 1, 77, u64::MAX] {
         home.accept(signal).await.unwrap();
     }
-    Pen::start(&home, "t", "r").await;
+    RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("here")).await.unwrap();
     assert_eq!(words(&home, "me").await, ["r: here"]);
 }
 
-pub(crate) async fn a_run_must_exist_to_be_sent_word(home: Home) {
+pub(crate) async fn a_run_must_exist_to_be_sent_word(home: TestStore) {
     claim(&home, "t", "me").await;
     assert_eq!(home.post(&run_id("absent"), cancel("x")).await, Err(StoreError::NoRun { run: run_id("absent") }));
     assert_eq!(words(&home, "me").await, [""; 0]);

@@ -2,17 +2,17 @@
 
 use baton_store::{NewToken, SESSIONS_MAX, TokenRow};
 
-use crate::hand::{Home, NOW};
+use crate::hand::{NOW, TestStore};
 
 fn new(digest: u8, user: &str) -> NewToken {
     NewToken { digest: [digest; 32], user: user.into(), made_with: None, created_ms: NOW, until_ms: None }
 }
 
-async fn user_of(home: &Home, digest: u8, now_ms: i64) -> Option<String> {
+async fn user_of(home: &TestStore, digest: u8, now_ms: i64) -> Option<String> {
     home.token(&[digest; 32], now_ms).await.unwrap().map(|row| row.user.to_string())
 }
 
-pub(crate) async fn a_token_is_found_by_its_digest(home: Home) {
+pub(crate) async fn a_token_is_found_by_its_digest(home: TestStore) {
     assert_eq!(user_of(&home, 1, NOW).await, None);
     let ada = home.keep_token(new(1, "ada")).await.unwrap();
     let bob = home.keep_token(new(2, "bob")).await.unwrap();
@@ -21,7 +21,7 @@ pub(crate) async fn a_token_is_found_by_its_digest(home: Home) {
     assert_eq!(home.tokens().await.unwrap(), [row(ada, "ada"), row(bob, "bob")]);
 }
 
-pub(crate) async fn a_token_is_over_after_its_time(home: Home) {
+pub(crate) async fn a_token_is_over_after_its_time(home: TestStore) {
     home.keep_token(NewToken { until_ms: Some(NOW + 10), ..new(1, "ada") }).await.unwrap();
     assert_eq!(user_of(&home, 1, NOW + 9).await.as_deref(), Some("ada"));
     assert_eq!(user_of(&home, 1, NOW + 10).await, None);
@@ -30,7 +30,7 @@ pub(crate) async fn a_token_is_over_after_its_time(home: Home) {
     assert_eq!(home.tokens().await.unwrap().len(), 1);
 }
 
-pub(crate) async fn what_was_made_with_a_token_goes_with_it(home: Home) {
+pub(crate) async fn what_was_made_with_a_token_goes_with_it(home: TestStore) {
     let ada = home.keep_token(new(1, "ada")).await.unwrap();
     let bob = home.keep_token(new(2, "bob")).await.unwrap();
     for (digest, maker) in [(11, 1), (12, 1), (21, 2)] {
@@ -51,7 +51,7 @@ pub(crate) async fn what_was_made_with_a_token_goes_with_it(home: Home) {
     assert!(home.keep_token(new(3, "eve")).await.unwrap() > session);
 }
 
-pub(crate) async fn of_many_sessions_the_newest_are_kept(home: Home) {
+pub(crate) async fn of_many_sessions_the_newest_are_kept(home: TestStore) {
     home.keep_token(new(1, "ada")).await.unwrap();
     home.keep_token(NewToken { made_with: Some([2; 32]), ..new(3, "bob") }).await.unwrap();
     let made = 10..=u8::try_from(SESSIONS_MAX).unwrap() + 10;

@@ -31,7 +31,7 @@ use crate::mail::META_KEY;
 use crate::workspace::{FileBytes, Workspaces, refuse_files, shown_files};
 use crate::{Kind, ToolError};
 use evidence::Trust;
-use sandbox::Walls;
+use sandbox::Restrictions;
 
 pub const KIND: Kind = Kind {
     name: "code",
@@ -136,7 +136,7 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Ran {
+pub struct CodeResult {
     pub outcome: Outcome,
     /// What was printed, as far as it is kept.
     pub stdout: String,
@@ -152,7 +152,7 @@ pub struct Ran {
     pub walls_missing: Vec<String>,
     #[serde(skip)]
     #[schemars(skip)]
-    pub walls: Walls,
+    pub walls: Restrictions,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -179,14 +179,14 @@ impl Code {
     #[tool(
         description = "Runs a short Python program for calculations and for working on text, data and the files of the workspace, in a sandbox without network. Give data as `inputs`, open files by their path; print or end with an expression to get something back. Files it writes are kept if it ends well.",
         annotations(title = "Run Python", read_only_hint = false, destructive_hint = false, idempotent_hint = true, open_world_hint = false),
-        output_schema = schema_for_output::<Ran>()
+        output_schema = schema_for_output::<CodeResult>()
     )]
     async fn run_python(&self, context: RequestContext<RoleServer>, Parameters(asked): Parameters<RunArguments>) -> CallToolResult {
         let meta = context.meta.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         match self.run_in_workspace(asked, meta).await {
             Ok(ran) => {
                 let good = ran.outcome == Outcome::Ok;
-                let text = said(&ran);
+                let text = result_text(&ran);
                 let value = serde_json::to_value(ran).unwrap_or_default();
                 let mut result = if good { CallToolResult::structured(value) } else { CallToolResult::structured_error(value) };
                 result.content = vec![ContentBlock::text(text)];
@@ -206,14 +206,14 @@ impl ServerHandler for Code {}
 
 impl Code {
     /// Runs a program without a workspace.
-    pub async fn run(&self, asked: RunArguments) -> Result<Ran, String> {
+    pub async fn run(&self, asked: RunArguments) -> Result<CodeResult, String> {
         self.check(&asked)?;
         let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
         runner::run(self.settings.clone(), asked, Vec::new()).await.map(|(ran, _)| ran)
     }
 
     /// Runs a program over the files of the call's thread, and stores those it wrote. A call repeated with its key changes them once.
-    pub async fn run_in_workspace(&self, asked: RunArguments, meta: JsonObject) -> Result<Ran, String> {
+    pub async fn run_in_workspace(&self, asked: RunArguments, meta: JsonObject) -> Result<CodeResult, String> {
         let Some(workspaces) = self.workspaces.clone() else { return self.run(asked).await };
         self.check(&asked)?;
         let _place = self.places.acquire().await.map_err(|e| e.to_string())?;
@@ -222,16 +222,16 @@ impl Code {
             let (workspaces, key, code) = (workspaces.clone(), key.clone(), asked.code.clone());
             blocking(move || {
                 let root = workspaces.root(&meta)?;
-                match key.map(|key| workspaces.replied::<Ran>(&key, &root)).transpose()?.flatten() {
-                    Some(ran) => Ok(Before::Ran(ran)),
-                    None => shown_files(&root, &code).map(|(files, left_out)| Before::Files { root, files, left_out }),
+                match key.map(|key| workspaces.replied::<CodeResult>(&key, &root)).transpose()?.flatten() {
+                    Some(ran) => Ok(EarlierCall::Ran(ran)),
+                    None => shown_files(&root, &code).map(|(files, left_out)| EarlierCall::Files { root, files, left_out }),
                 }
             })
             .await?
         };
         let (root, files, left_out) = match before {
-            Before::Ran(ran) => return Ok(ran),
-            Before::Files { root, files, left_out } => (root, files, left_out),
+            EarlierCall::Ran(ran) => return Ok(ran),
+            EarlierCall::Files { root, files, left_out } => (root, files, left_out),
         };
         let (mut ran, written) = runner::run(self.settings.clone(), asked, files).await?;
         if left_out > 0 && ran.outcome == Outcome::Error {
@@ -242,7 +242,7 @@ impl Code {
             return Ok(ran);
         }
         if let Some(why) = refuse_files(&written) {
-            return Ok(Ran { outcome: Outcome::OutputLimit, error: Some(why), ..ran });
+            return Ok(CodeResult { outcome: Outcome::OutputLimit, error: Some(why), ..ran });
         }
         ran.files = written.iter().map(|file| WrittenFile { path: file.path.clone(), bytes: file.bytes.len() as u64 }).collect();
         ran.files.sort_by(|a, b| a.path.cmp(&b.path));
@@ -263,9 +263,9 @@ impl Code {
     }
 }
 
-enum Before {
+enum EarlierCall {
     /// The same call was made before a crash.
-    Ran(Ran),
+    Ran(CodeResult),
     Files {
         root: Root,
         files: Vec<FileBytes>,
@@ -280,7 +280,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, ToolError>
     }
 }
 
-fn said(ran: &Ran) -> String {
+fn result_text(ran: &CodeResult) -> String {
     let mut text = ran.stdout.clone();
     let mut line = |words: &str| {
         if !text.is_empty() && !text.ends_with('\n') {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn what_is_said_helps() {
-        let ran = |stdout: &str, result: Value, error: Option<&str>| Ran {
+        let ran = |stdout: &str, result: Value, error: Option<&str>| CodeResult {
             outcome: if error.is_some() { Outcome::Error } else { Outcome::Ok },
             stdout: stdout.into(),
             result,
@@ -326,7 +326,7 @@ mod tests {
             files: Vec::new(),
             milliseconds: 1,
             walls_missing: Vec::new(),
-            walls: Walls::default(),
+            walls: Restrictions::default(),
         };
         let cases = [
             (ran("a", Value::Null, None), "a"),
@@ -335,7 +335,7 @@ mod tests {
             (ran("", Value::Null, None), "It ran, printed nothing and ended without a value: print something, or end with an expression."),
         ];
         for (ran, wanted) in cases {
-            assert_eq!(said(&ran), wanted);
+            assert_eq!(result_text(&ran), wanted);
         }
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::sandbox::Walls;
+use super::sandbox::Restrictions;
 use crate::workspace::FileBytes;
 
 #[derive(Serialize, Deserialize)]
@@ -23,7 +23,7 @@ pub(super) struct Request {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum WorkerMessage {
-    Walls(Walls),
+    Walls(Restrictions),
     Out(String),
     /// A file that the program wrote or changed.
     File(FileBytes),

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::protocol::{Request, WorkerMessage};
 use super::sandbox::Limits;
-use super::{Outcome, Ran, RunArguments, Settings, WORKER_COMMAND};
+use super::{CodeResult, Outcome, RunArguments, Settings, WORKER_COMMAND};
 use crate::workspace::FileBytes;
 
 /// How often a run checks whether its caller is still there.
@@ -27,7 +27,7 @@ const START_SECONDS_MAX: u64 = 5;
 const COMPLAINT_BYTES_MAX: u64 = 4_000;
 
 /// The result of a program, and the files it wrote.
-pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments, files: Vec<FileBytes>) -> Result<(Ran, Vec<FileBytes>), String> {
+pub(super) async fn run(settings: Arc<Settings>, asked: RunArguments, files: Vec<FileBytes>) -> Result<(CodeResult, Vec<FileBytes>), String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let unwanted = Arc::new(AtomicBool::new(false));
     let _guard = Guard(unwanted.clone());
@@ -48,7 +48,7 @@ impl Drop for Guard {
     }
 }
 
-fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unwanted: &AtomicBool) -> Result<(Ran, Vec<FileBytes>), String> {
+fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unwanted: &AtomicBool) -> Result<(CodeResult, Vec<FileBytes>), String> {
     let scratch = Scratch::make(settings)?;
     let limits = Limits {
         cpu_seconds_max: settings.seconds_max + 1,
@@ -162,7 +162,7 @@ enum Stopped {
 #[derive(Default)]
 struct WorkerOutput {
     stdout: String,
-    walls: super::Walls,
+    walls: super::Restrictions,
     files: Vec<FileBytes>,
     last: Option<WorkerMessage>,
 }
@@ -190,7 +190,7 @@ impl WorkerOutput {
         }
     }
 
-    fn judged(self, settings: &Settings, stopped: Option<Stopped>, status: ExitStatus, complaints: &str, begun: Instant) -> Ran {
+    fn judged(self, settings: &Settings, stopped: Option<Stopped>, status: ExitStatus, complaints: &str, begun: Instant) -> CodeResult {
         let late = format!("it ran longer than the {} s allowed: do less at once, or look for a loop that does not end", settings.seconds_max);
         let too_much = format!("it printed more than the {} bytes that are kept: print less", settings.output_bytes_max);
         let full = format!("it needed more than the {} MiB of memory allowed: work on less at once", settings.memory_mib_max);
@@ -222,7 +222,7 @@ impl WorkerOutput {
             }
         };
         let milliseconds = begun.elapsed().as_millis().try_into().unwrap_or(u64::MAX);
-        Ran {
+        CodeResult {
             outcome,
             stdout: self.stdout,
             result,

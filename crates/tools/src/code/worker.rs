@@ -14,25 +14,25 @@ use monty_types::{
 use serde_json::{Map, Value};
 
 use super::protocol::{Request, WorkerMessage};
-use super::sandbox::{Limits, Walls};
+use super::sandbox::{Limits, Restrictions};
 use crate::workspace::FileBytes;
 
 /// Deeper values are returned as Python prints them.
 const VALUE_DEPTH_MAX: usize = 40;
 const FLUSH_BYTES: usize = 4096;
 
-pub(super) fn work(limits: &Limits, walls: &Walls) {
-    tell(&WorkerMessage::Walls(walls.clone()));
+pub(super) fn work(limits: &Limits, walls: &Restrictions) {
+    send_message(&WorkerMessage::Walls(walls.clone()));
     let mut text = String::new();
     let told =
         match io::stdin().read_to_string(&mut text).map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
             Ok(request) => run(request, limits),
             Err(e) => WorkerMessage::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
         };
-    tell(&told);
+    send_message(&told);
 }
 
-fn tell(told: &WorkerMessage) {
+fn send_message(told: &WorkerMessage) {
     if let Ok(mut line) = serde_json::to_vec(told) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
@@ -85,7 +85,7 @@ fn tell_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
                 let Some(name) = path.strip_prefix(scratch).ok().and_then(Path::to_str).map(str::to_owned) else { continue };
                 let bytes = fs::read(&path)?;
                 if !given.iter().any(|file| file.path == name && file.bytes == bytes) {
-                    tell(&WorkerMessage::File(FileBytes { path: name, bytes }));
+                    send_message(&WorkerMessage::File(FileBytes { path: name, bytes }));
                 }
             }
         }
@@ -142,7 +142,7 @@ impl Printer {
 
     fn flush(&mut self) {
         if !self.pending.is_empty() {
-            tell(&WorkerMessage::Out(std::mem::take(&mut self.pending)));
+            send_message(&WorkerMessage::Out(std::mem::take(&mut self.pending)));
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) fn write(page: &Page) -> Result<Vec<u8>, DocumentError> {
     if let Some(title) = page.shown_title() {
         writer.parts.push(Part::Words(Box::new(Paragraph::new().style("Title").add_run(Run::new().add_text(title)))));
     }
-    writer.blocks(&page.blocks, At::default());
+    writer.blocks(&page.blocks, BlockContext::default());
     let mut docx = styled(Docx::new());
     for numbering in writer.numberings {
         docx = docx.add_numbering(numbering);
@@ -56,7 +56,7 @@ enum Part {
 
 /// Context of a block.
 #[derive(Clone, Copy, Default)]
-struct At {
+struct BlockContext {
     depth: usize,
     /// The list's numbering, for the first paragraph of an item.
     item: Option<usize>,
@@ -70,7 +70,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn blocks(&mut self, blocks: &[Block], at: At) {
+    fn blocks(&mut self, blocks: &[Block], at: BlockContext) {
         let mut at = at;
         for block in blocks {
             match block {
@@ -82,7 +82,7 @@ impl Writer<'_> {
                     let paragraph = Paragraph::new();
                     self.put(inside, if at.in_quote { paragraph.style("Quote") } else { paragraph }, at);
                 }
-                Block::Quote { inside } => self.blocks(inside, At { in_quote: true, ..at }),
+                Block::Quote { inside } => self.blocks(inside, BlockContext { in_quote: true, ..at }),
                 Block::Code { text, .. } => {
                     let mut run = Run::new();
                     for (i, line) in text.split('\n').enumerate() {
@@ -104,7 +104,7 @@ impl Writer<'_> {
         }
     }
 
-    fn list(&mut self, start: Option<u64>, items: &[Vec<Block>], at: At) {
+    fn list(&mut self, start: Option<u64>, items: &[Vec<Block>], at: BlockContext) {
         let level = at.depth.min(LEVELS - 1);
         let numbering = match start {
             None => BULLETS,
@@ -117,13 +117,13 @@ impl Writer<'_> {
             }
         };
         for item in items {
-            let inside = At { depth: at.depth + 1, item: Some(numbering), ..at };
+            let inside = BlockContext { depth: at.depth + 1, item: Some(numbering), ..at };
             match item.first() {
                 Some(Block::Paragraph { .. }) => self.blocks(item, inside),
                 // An item that begins with another block has its number on its own line.
                 _ => {
                     self.parts.push(Part::Words(Box::new(placed(Paragraph::new(), inside))));
-                    self.blocks(item, At { item: None, ..inside });
+                    self.blocks(item, BlockContext { item: None, ..inside });
                 }
             }
         }
@@ -151,7 +151,7 @@ impl Writer<'_> {
         self.parts.push(Part::Words(Box::new(Paragraph::new())));
     }
 
-    fn put(&mut self, inside: &[Inline], paragraph: Paragraph, at: At) {
+    fn put(&mut self, inside: &[Inline], paragraph: Paragraph, at: BlockContext) {
         let paragraph = placed(self.words(inside, paragraph), at);
         self.parts.push(Part::Words(Box::new(paragraph)));
     }
@@ -220,7 +220,7 @@ fn looking(mut run: Run, look: RunProperty) -> Run {
     run
 }
 
-fn placed(paragraph: Paragraph, at: At) -> Paragraph {
+fn placed(paragraph: Paragraph, at: BlockContext) -> Paragraph {
     let level = at.depth.saturating_sub(1).min(LEVELS - 1);
     match at.item {
         Some(numbering) => paragraph.numbering(NumberingId::new(numbering), IndentLevel::new(level)),

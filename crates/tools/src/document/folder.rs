@@ -18,7 +18,7 @@ const NAME_CHARS_MAX: usize = 80;
 /// Maximum number of files with the same base name.
 const NUMBER_MAX: u32 = 10_000;
 
-pub(super) struct Made {
+pub(super) struct CreatedFile {
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
     pub(super) sha256: String,
@@ -41,7 +41,7 @@ pub(super) fn make(
     extension: &str,
     digest: &str,
     write: impl FnOnce() -> Result<(Vec<u8>, Vec<String>), DocumentError>,
-) -> Result<Made, DocumentError> {
+) -> Result<CreatedFile, DocumentError> {
     let trouble =
         |e: io::Error| DocumentError::Folder(format!("{} cannot be written to ({e}); check the document settings' `folder`", folder.display()));
     let ledger = folder.join(".made");
@@ -51,7 +51,13 @@ pub(super) fn make(
         && let Ok(bytes) = fs::read(folder.join(&entry.file))
         && hex(&bytes) == entry.sha256
     {
-        return Ok(Made { path: folder.join(entry.file), bytes: bytes.len() as u64, sha256: entry.sha256, already: true, notices: entry.notices });
+        return Ok(CreatedFile {
+            path: folder.join(entry.file),
+            bytes: bytes.len() as u64,
+            sha256: entry.sha256,
+            already: true,
+            notices: entry.notices,
+        });
     }
     let (bytes, notices) = write()?;
     let sha256 = hex(&bytes);
@@ -74,7 +80,7 @@ pub(super) fn make(
         match rustix::fs::renameat_with(CWD, &beside, CWD, &path, RenameFlags::NOREPLACE) {
             Ok(()) => {
                 File::open(folder).and_then(|folder| folder.sync_all()).map_err(trouble)?;
-                return Ok(Made { path, bytes: bytes.len() as u64, sha256, already: false, notices });
+                return Ok(CreatedFile { path, bytes: bytes.len() as u64, sha256, already: false, notices });
             }
             Err(rustix::io::Errno::EXIST) => {}
             Err(e) => return Err(trouble(e.into())),

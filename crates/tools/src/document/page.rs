@@ -100,7 +100,7 @@ pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> R
     };
     let mut blocks = reader.blocks(0)?;
     let uncited: Vec<&Source> =
-        sources.iter().enumerate().filter(|(i, _)| !reader.numbers.contains_key(&Met::Source(i + 1))).map(|(_, source)| source).collect();
+        sources.iter().enumerate().filter(|(i, _)| !reader.numbers.contains_key(&FoundMark::Source(i + 1))).map(|(_, source)| source).collect();
     if !uncited.is_empty() {
         let words = if uncited.len() == sources.len() { "Sources" } else { "Further sources" };
         blocks.push(Block::Heading { level: 2, inside: vec![Inline::text(words)] });
@@ -108,8 +108,8 @@ pub(super) fn read(markdown: &str, title: Option<&str>, sources: &[Source]) -> R
         blocks.push(Block::List { start: Some(1), items });
     }
     let notes = reader.met.iter().map(|met| match met {
-        Met::Source(number) => reader.sources[number - 1].inlines(),
-        Met::Label(label) => reader.definitions.get(label).cloned().unwrap_or_default(),
+        FoundMark::Source(number) => reader.sources[number - 1].inlines(),
+        FoundMark::Label(label) => reader.definitions.get(label).cloned().unwrap_or_default(),
     });
     let notes = notes.collect();
     let title = title.map(clean).map(|title| title.trim().to_owned()).filter(|title| !title.is_empty());
@@ -161,7 +161,7 @@ pub(super) fn plain(inlines: &[Inline]) -> String {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Met {
+enum FoundMark {
     Label(String),
     Source(usize),
 }
@@ -170,9 +170,9 @@ struct Reader<'a> {
     events: Peekable<IntoIter<Event<'a>>>,
     defined: BTreeSet<String>,
     sources: &'a [Source],
-    met: Vec<Met>,
+    met: Vec<FoundMark>,
     /// The note number of each.
-    numbers: HashMap<Met, usize>,
+    numbers: HashMap<FoundMark, usize>,
     definitions: HashMap<String, Vec<Inline>>,
     /// Notes have no notes of their own: a citation inside is text.
     in_note: bool,
@@ -321,8 +321,8 @@ impl Reader<'_> {
                 }
                 Event::Code(text) => inlines.push(Inline::Code { text: clean(&text) }),
                 Event::FootnoteReference(label) => match label.parse() {
-                    _ if self.defined.contains(&*label) => self.meet(Met::Label(label.to_string()), &mut inlines),
-                    Ok(number) if (1..=self.sources.len()).contains(&number) => self.meet(Met::Source(number), &mut inlines),
+                    _ if self.defined.contains(&*label) => self.meet(FoundMark::Label(label.to_string()), &mut inlines),
+                    Ok(number) if (1..=self.sources.len()).contains(&number) => self.meet(FoundMark::Source(number), &mut inlines),
                     _ => inlines.push(Inline::text(format!("[^{}]", clean(&label)))),
                 },
                 _ => inlines.push(Inline::Break),
@@ -332,11 +332,11 @@ impl Reader<'_> {
         Ok(inlines)
     }
 
-    fn meet(&mut self, met: Met, inlines: &mut Vec<Inline>) {
+    fn meet(&mut self, met: FoundMark, inlines: &mut Vec<Inline>) {
         if self.in_note {
             inlines.push(Inline::text(match met {
-                Met::Label(label) => format!("[^{label}]"),
-                Met::Source(number) => format!("[{number}]"),
+                FoundMark::Label(label) => format!("[^{label}]"),
+                FoundMark::Source(number) => format!("[{number}]"),
             }));
             return;
         }
@@ -361,7 +361,7 @@ impl Reader<'_> {
                 inlines.extend(autolink::linked(&before.replace(ESCAPED, "[")));
             }
             for number in numbers {
-                self.meet(Met::Source(number), inlines);
+                self.meet(FoundMark::Source(number), inlines);
             }
             rest = range.end;
         }

@@ -7,20 +7,20 @@ use reqwest::header::{CONTENT_TYPE, LAST_MODIFIED, LOCATION};
 use reqwest::{Client, Response, Url};
 
 use super::Limits;
-use super::guard::{self, Allowed, Lookup, Refused, Resolver};
+use super::guard::{self, AllowedHost, Lookup, RefusedHost, Resolver};
 
 pub(super) struct Getter {
     /// Connects to public addresses only.
     guarded: Client,
     /// For hosts that the user has allowed.
     open: Client,
-    allowed: Vec<Allowed>,
+    allowed: Vec<AllowedHost>,
     limits: Limits,
     /// PDF and DOCX can be parsed.
     pub(super) has_reader: bool,
 }
 
-pub(super) struct Got {
+pub(super) struct FetchedBody {
     pub(super) address: Url,
     /// It was reached because the user allowed its host, so its address may be private.
     pub(super) is_internal: bool,
@@ -32,7 +32,7 @@ pub(super) struct Got {
 const ADDRESS_BYTES_MAX: usize = 4_000;
 
 impl Getter {
-    pub(super) fn new(allowed: Vec<Allowed>, lookup: &Arc<dyn Lookup>, limits: Limits) -> Result<Getter, String> {
+    pub(super) fn new(allowed: Vec<AllowedHost>, lookup: &Arc<dyn Lookup>, limits: Limits) -> Result<Getter, String> {
         let client = |only_public| {
             let resolver = Resolver { lookup: Arc::clone(lookup), only_public };
             let built = Client::builder()
@@ -48,7 +48,7 @@ impl Getter {
         Ok(Getter { guarded: client(true)?, open: client(false)?, allowed, limits, has_reader: false })
     }
 
-    pub(super) async fn get(&self, address: &str) -> Result<Got, String> {
+    pub(super) async fn get(&self, address: &str) -> Result<FetchedBody, String> {
         let address = address.trim();
         if address.len() > ADDRESS_BYTES_MAX {
             return Err(format!("the address has more than {ADDRESS_BYTES_MAX} bytes"));
@@ -61,7 +61,7 @@ impl Getter {
         }
     }
 
-    async fn follow(&self, mut url: Url) -> Result<Got, String> {
+    async fn follow(&self, mut url: Url) -> Result<FetchedBody, String> {
         for _ in 0..=self.limits.redirects_max {
             let is_allowed = self.allowed.iter().any(|allowed| allowed.covers(&url));
             guard::check(&url, is_allowed)?;
@@ -78,7 +78,7 @@ impl Getter {
         Err(format!("more than {} redirects, the last to {url}", self.limits.redirects_max))
     }
 
-    async fn receive(&self, address: Url, is_internal: bool, response: Response) -> Result<Got, String> {
+    async fn receive(&self, address: Url, is_internal: bool, response: Response) -> Result<FetchedBody, String> {
         let status = response.status();
         if !status.is_success() {
             return Err(match status.as_u16() {
@@ -102,7 +102,7 @@ impl Getter {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Got { address, is_internal, kind, changed, body })
+        Ok(FetchedBody { address, is_internal, kind, changed, body })
     }
 }
 
@@ -110,7 +110,7 @@ fn explain(url: &Url, error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     let mut last = String::new();
     while let Some(inner) = cause {
-        if let Some(refused) = inner.downcast_ref::<Refused>() {
+        if let Some(refused) = inner.downcast_ref::<RefusedHost>() {
             return refused.to_string();
         }
         last = inner.to_string();

@@ -18,20 +18,20 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 /// A host whose private addresses may be reached, with one port or any.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Allowed {
+pub(super) struct AllowedHost {
     host: String,
     port: Option<u16>,
 }
 
-impl Allowed {
-    pub(super) fn read(text: &str) -> Result<Allowed, String> {
+impl AllowedHost {
+    pub(super) fn read(text: &str) -> Result<AllowedHost, String> {
         let wrong = || format!("`{text}` is not a host that fetch could be allowed: write `wiki.corp`, `10.0.0.7:8080` or `[::1]:3000`");
         let url = Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
         let is_plain = url.path() == "/" && url.username().is_empty() && url.query().is_none() && url.fragment().is_none();
         let host = url.host_str().filter(|_| is_plain).ok_or_else(wrong)?.to_owned();
         // The parser drops the default port, which is still a port.
         let port = url.port().or_else(|| text.ends_with(":80").then_some(80));
-        Ok(Allowed { host, port })
+        Ok(AllowedHost { host, port })
     }
 
     pub(super) fn covers(&self, url: &Url) -> bool {
@@ -55,7 +55,7 @@ pub(super) fn check(url: &Url, is_allowed: bool) -> Result<(), String> {
         return Err(format!("port {port} is not one that web pages are served on"));
     }
     match literal(url) {
-        Some(ip) if !is_public(ip) => Err(Refused { host: url.host_str().unwrap_or_default().to_owned(), ip: Some(ip) }.to_string()),
+        Some(ip) if !is_public(ip) => Err(RefusedHost { host: url.host_str().unwrap_or_default().to_owned(), ip: Some(ip) }.to_string()),
         Some(_) => Ok(()),
         None if url.host_str().is_none_or(str::is_empty) => Err("the address names no host".to_owned()),
         None => Ok(()),
@@ -155,7 +155,7 @@ impl Resolve for Resolver {
                 addresses.retain(|address| is_public(address.ip()));
             }
             if addresses.is_empty() && first.is_some() {
-                return Err(Refused { host, ip: first }.into());
+                return Err(RefusedHost { host, ip: first }.into());
             }
             Ok(Box::new(addresses.into_iter()) as Addrs)
         })
@@ -164,16 +164,16 @@ impl Resolve for Resolver {
 
 /// A host that may not be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct RefusedHost {
     host: String,
     ip: Option<IpAddr>,
 }
 
-impl fmt::Display for Refused {
+impl fmt::Display for RefusedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ip = self.ip.map(|ip| ip.to_string()).filter(|ip| *ip != self.host).map(|ip| format!(" ({ip})")).unwrap_or_default();
         write!(f, "`{}`{ip} is not on the public internet, so it is not read; a person can allow the host by name", self.host)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for RefusedHost {}

@@ -23,7 +23,7 @@ use crate::reader::ReaderProcess;
 use crate::{Builtin, Hints, Kind, Passage, Passages, Settings, Tool, ToolError, ToolOutput, Toolset};
 use get::Getter;
 pub use guard::is_public;
-use guard::{Allowed, Lookup, SystemLookup};
+use guard::{AllowedHost, Lookup, SystemLookup};
 
 pub const KIND: Kind = Kind {
     name: "fetch",
@@ -47,7 +47,7 @@ const REPLY_BYTES_MAX: usize = 32 << 10;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Takes {
+struct FetchArguments {
     /// The page's address, beginning with https:// or http://.
     url: String,
     /// For long pages: the passage to go on with, as `next` said; 0 is the beginning.
@@ -56,7 +56,7 @@ struct Takes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Gives {
+struct FetchOutput {
     /// Where the page really was, after redirects.
     address: String,
     /// True if the page is at a host that the user allowed although its address may be private.
@@ -73,7 +73,7 @@ struct Gives {
 }
 
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
-    let allowed = settings.private_hosts.iter().map(|host| Allowed::read(host)).collect::<Result<Vec<_>, _>>()?;
+    let allowed = settings.private_hosts.iter().map(|host| AllowedHost::read(host)).collect::<Result<Vec<_>, _>>()?;
     let lookup: Arc<dyn Lookup> = Arc::new(SystemLookup);
     Ok(around(kind, Getter::new(allowed, &lookup, LIMITS)?, settings.reader.clone()))
 }
@@ -86,7 +86,7 @@ fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -
         "Read a web page (HTML, text, Markdown, JSON, XML, PDF, DOCX) as readable passages with its title and date. Use it on addresses that `search` \
          found or the user named. Long pages come in parts: go on with `from`.",
         Hints::READS_WORLD,
-        move |takes: Takes, _| {
+        move |takes: FetchArguments, _| {
             let (getter, reader) = (Arc::clone(&getter), reader.clone());
             async move { fetch(&getter, reader.as_deref(), &takes).await }
         },
@@ -94,7 +94,7 @@ fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -
     kind.around(Toolset::new(kind.name, kind.about, [fetch]))
 }
 
-async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
+async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &FetchArguments) -> Result<ToolOutput<FetchOutput>, ToolError> {
     let got = getter.get(&takes.url).await.map_err(ToolError)?;
     let (address, is_internal) = (got.address.to_string(), got.is_internal.then_some(true));
     let page = page::read(got, reader).await.map_err(ToolError)?;
@@ -128,5 +128,5 @@ async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &Takes) -
     if let Some(next) = next {
         text.push_str(&format!("\n\n(the page goes on: fetch it again with from {next}, of {total})"));
     }
-    Ok(ToolOutput { text, data: Gives { address, is_internal, title: page.title, at: page.at, passages, total, next } })
+    Ok(ToolOutput { text, data: FetchOutput { address, is_internal, title: page.title, at: page.at, passages, total, next } })
 }

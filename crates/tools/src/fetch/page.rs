@@ -10,7 +10,7 @@ use reqwest::Url;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use super::get::Got;
+use super::get::FetchedBody;
 use crate::reader::{Job, JobResult, ReaderProcess};
 use crate::time::rfc3339;
 
@@ -67,7 +67,7 @@ pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<
 }
 
 /// In the reader process if there is one, otherwise on a thread of this process.
-pub(super) async fn read(got: Got, reader: Option<&ReaderProcess>) -> Result<Page, String> {
+pub(super) async fn read(got: FetchedBody, reader: Option<&ReaderProcess>) -> Result<Page, String> {
     let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
     let address = got.address.clone();
     let fetched = Fetched { address: got.address.to_string(), kind: got.kind, changed: got.changed };

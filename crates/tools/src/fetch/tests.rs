@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::get::Getter;
-use super::guard::{Allowed, Lookup, check, is_public};
+use super::guard::{AllowedHost, Lookup, check, is_public};
 use super::page::{Section, sections};
 use super::{KIND, Limits, around};
 use crate::testing::{Session, session_of};
@@ -140,13 +140,13 @@ fn addresses_that_are_not_asked_for() {
 
 #[test]
 fn hosts_that_are_allowed() {
-    let covers = |allowed: &str, address: &str| Allowed::read(allowed).unwrap().covers(&Url::parse(address).unwrap());
+    let covers = |allowed: &str, address: &str| AllowedHost::read(allowed).unwrap().covers(&Url::parse(address).unwrap());
     assert!(covers("wiki.corp", "http://wiki.corp/x") && covers("wiki.corp", "https://WIKI.corp:8443/"));
     assert!(covers("10.0.0.7:8080", "http://10.0.0.7:8080/") && !covers("10.0.0.7:8080", "http://10.0.0.7/"));
     assert!(covers("10.0.0.7:80", "http://10.0.0.7/") && !covers("10.0.0.7:80", "http://10.0.0.7:81/"));
     assert!(covers("[::1]:3000", "http://[::1]:3000/") && !covers("wiki.corp", "http://evil.wiki.corp/"));
     for wrong in ["", "a/b", "user@host", "http://x", "a b"] {
-        assert!(Allowed::read(wrong).is_err(), "{wrong}");
+        assert!(AllowedHost::read(wrong).is_err(), "{wrong}");
     }
 }
 
@@ -171,12 +171,12 @@ impl Lookup for Names {
 }
 
 /// A server that writes arbitrary bytes for a path.
-struct Stage {
+struct TestSite {
     port: u16,
     hits: Arc<AtomicUsize>,
 }
 
-async fn stage() -> Stage {
+async fn stage() -> TestSite {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let hits = Arc::new(AtomicUsize::new(0));
@@ -190,7 +190,7 @@ async fn stage() -> Stage {
             });
         }
     });
-    Stage { port, hits }
+    TestSite { port, hits }
 }
 
 fn ok(kind: &str, body: &[u8]) -> Vec<u8> {
@@ -314,7 +314,7 @@ async fn play(mut stream: TcpStream, port: u16) -> std::io::Result<()> {
 }
 
 /// `page.test` is allowed and local; `inside.test` is local and not allowed; `flip.test` is public at first and local afterwards.
-async fn open(stage: &Stage, time_max: Duration) -> (Session, Arc<Names>) {
+async fn open(stage: &TestSite, time_max: Duration) -> (Session, Arc<Names>) {
     let here = vec![vec!["127.0.0.1"]];
     let answers = BTreeMap::from([
         ("page.test", here.clone()),
@@ -326,7 +326,7 @@ async fn open(stage: &Stage, time_max: Duration) -> (Session, Arc<Names>) {
     ]);
     let names = Arc::new(Names { answers, asked: Mutex::default() });
     let limits = Limits { time_max, body_bytes_max: 4 << 20, redirects_max: 3 };
-    let allowed = vec![Allowed::read(&format!("page.test:{}", stage.port)).unwrap()];
+    let allowed = vec![AllowedHost::read(&format!("page.test:{}", stage.port)).unwrap()];
     let lookup: Arc<dyn Lookup> = Arc::<Names>::clone(&names);
     let getter = Getter::new(allowed, &lookup, limits).unwrap();
     (session_of(Arc::new(around(&KIND, getter, None))).await, names)

@@ -92,7 +92,7 @@ struct FindTakes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Listed {
+struct ListOutput {
     path: String,
     entries: Vec<Entry>,
     /// Whether there is more than is shown.
@@ -110,7 +110,7 @@ struct Read {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Written {
+struct WriteOutput {
     path: String,
     /// What the file holds now.
     bytes: u64,
@@ -143,7 +143,7 @@ fn list(workspaces: &Workspaces) -> Tool {
             for entry in &entries {
                 text.push_str(&format!("\n{}", entry.line()));
             }
-            Ok(ToolOutput { text, data: Listed { path: takes.path, entries, cut } })
+            Ok(ToolOutput { text, data: ListOutput { path: takes.path, entries, cut } })
         })
     })
 }
@@ -209,10 +209,16 @@ fn append(workspaces: &Workspaces) -> Tool {
     Tool::new("append", about, hints, move |takes: AppendTakes, call| put(workspaces.clone(), call, takes.path, takes.content, WriteMode::Append))
 }
 
-async fn put(workspaces: Workspaces, call: CallContext, path: String, content: String, mode: WriteMode) -> Result<ToolOutput<Written>, ToolError> {
+async fn put(
+    workspaces: Workspaces,
+    call: CallContext,
+    path: String,
+    content: String,
+    mode: WriteMode,
+) -> Result<ToolOutput<WriteOutput>, ToolError> {
     in_root(workspaces, call, move |root| {
         let bytes = root.write(&path, content.as_bytes(), mode)?;
-        Ok(ToolOutput { text: format!("{path} is written and holds {bytes} bytes"), data: Written { path, bytes } })
+        Ok(ToolOutput { text: format!("{path} is written and holds {bytes} bytes"), data: WriteOutput { path, bytes } })
     })
     .await
 }

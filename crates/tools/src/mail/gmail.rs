@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::settings::Gmail as Settings;
-use super::{Handed, MailError};
+use super::{MailError, TransportResult};
 
 const REPLY_BYTES_MAX: usize = 1_000_000;
 /// For calls that are safe to repeat, when the server is busy or unreachable.
@@ -49,22 +49,22 @@ impl Gmail {
     }
 
     /// Sends the draft. The caller has recorded the intent.
-    pub(super) async fn send(&self, draft: &str, message_id: &str) -> Result<Handed, MailError> {
+    pub(super) async fn send(&self, draft: &str, message_id: &str) -> Result<TransportResult, MailError> {
         let url = match self.url("gmail/v1/users/me/drafts/send", &[]) {
             Ok(url) => url,
-            Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: false }),
+            Err(fault) => return Ok(TransportResult::Refused { reply: fault.words, again: false }),
         };
         let fault = match self.call(Method::POST, &url, Body::Json(json!({ "id": draft })), false).await {
-            Ok(sent) => return Ok(Handed::Accepted { reply: format!("Gmail message {}", sent["id"].as_str().unwrap_or("without id")) }),
+            Ok(sent) => return Ok(TransportResult::Accepted { reply: format!("Gmail message {}", sent["id"].as_str().unwrap_or("without id")) }),
             Err(fault) => fault,
         };
         if fault.certain {
-            return Ok(Handed::Refused { reply: fault.words, again: fault.again });
+            return Ok(TransportResult::Refused { reply: fault.words, again: fault.again });
         }
         // The connection failed; the server knows the result.
         match self.find(draft, message_id).await {
-            Ok(Found::Sent { reply }) => Ok(Handed::Accepted { reply }),
-            Ok(Found::Draft | Found::Nowhere) | Err(_) => Ok(Handed::Unknown { why: fault.words }),
+            Ok(Found::Sent { reply }) => Ok(TransportResult::Accepted { reply }),
+            Ok(Found::Draft | Found::Nowhere) | Err(_) => Ok(TransportResult::Unknown { why: fault.words }),
         }
     }
 

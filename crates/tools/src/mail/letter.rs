@@ -25,7 +25,7 @@ const ATTACHMENTS_MAX: usize = 20;
 /// A mail as it is asked for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Letter {
+pub struct MailRequest {
     /// Whom it goes to: `ann@example.org` or `Ann Lee <ann@example.org>`.
     pub to: Vec<String>,
     /// Who gets a copy.
@@ -51,7 +51,7 @@ pub(super) struct Composed {
     pub(super) to: Vec<String>,
 }
 
-impl Letter {
+impl MailRequest {
     /// The same for the same mail.
     pub(super) fn digest(&self) -> String {
         outbox::digest(&serde_json::to_string(self).unwrap_or_default())

@@ -23,7 +23,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use letter::Letter;
+pub use letter::MailRequest;
 pub use settings::{Gmail as GmailSettings, SecretPlace, Settings, Smtp as SmtpSettings, Tls, Transport};
 
 use crate::Kind;
@@ -78,14 +78,14 @@ pub enum MailError {
 }
 
 /// Result of handing a mail to a transport.
-enum Handed {
+enum TransportResult {
     Accepted { reply: String },
     Refused { reply: String, again: bool },
     Unknown { why: String },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Sent {
+pub struct SendResult {
     /// `sent`, or `dry_run`: no transport is configured, and the mail was only written to `path`.
     pub outcome: String,
     pub message_id: String,
@@ -98,11 +98,11 @@ pub struct Sent {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct LookedUp {
+pub struct LookupResult {
     /// true: it was sent. false: it certainly was not, and may be sent. null: nobody here knows; a person must look.
     pub done: Option<bool>,
     /// What `send` gave, or would have given, if it was sent.
-    pub result: Option<Sent>,
+    pub result: Option<SendResult>,
     pub why: String,
 }
 
@@ -118,7 +118,7 @@ pub struct Drafted {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct SendArguments {
     #[serde(flatten)]
-    pub letter: Letter,
+    pub letter: MailRequest,
     /// A name for this one mail: the same key never sends twice. Not needed where the caller passes `baton/key` in `_meta`.
     #[serde(default)]
     pub key: Option<String>,
@@ -156,11 +156,15 @@ impl Mail {
         annotations(title = "Send a mail", read_only_hint = false, destructive_hint = true, idempotent_hint = false, open_world_hint = true),
         meta = looked_up_by("look_up")
     )]
-    async fn send(&self, Parameters(asked): Parameters<SendArguments>, context: RequestContext<RoleServer>) -> Result<Json<Sent>, CallToolResult> {
-        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
+    async fn send(
+        &self,
+        Parameters(asked): Parameters<SendArguments>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<Json<SendResult>, CallToolResult> {
+        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| error_result(&e))?;
         let again = context.meta.get(META_AGAIN).and_then(Value::as_bool).unwrap_or(false);
-        let letter = Letter { user: user_of(&context.meta), ..asked.letter };
-        self.send_mail(letter, &key, again).await.map(Json).map_err(|e| told(&e))
+        let letter = MailRequest { user: user_of(&context.meta), ..asked.letter };
+        self.send_mail(letter, &key, again).await.map(Json).map_err(|e| error_result(&e))
     }
 
     #[tool(
@@ -173,8 +177,8 @@ impl Mail {
         context: RequestContext<RoleServer>,
     ) -> Result<Json<Drafted>, CallToolResult> {
         let inner = self.inner.clone();
-        let letter = Letter { user: user_of(&context.meta), ..asked.letter };
-        blocking(move || inner.write_draft(&letter)).await.map(Json).map_err(|e| told(&e))
+        let letter = MailRequest { user: user_of(&context.meta), ..asked.letter };
+        blocking(move || inner.write_draft(&letter)).await.map(Json).map_err(|e| error_result(&e))
     }
 
     #[tool(
@@ -185,17 +189,17 @@ impl Mail {
         &self,
         Parameters(asked): Parameters<LookUpArguments>,
         context: RequestContext<RoleServer>,
-    ) -> Result<Json<LookedUp>, CallToolResult> {
-        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| told(&e))?;
-        self.look_up_mail(&key).await.map(Json).map_err(|e| told(&e))
+    ) -> Result<Json<LookupResult>, CallToolResult> {
+        let key = key_of(&context.meta, asked.key.as_deref()).map_err(|e| error_result(&e))?;
+        self.look_up_mail(&key).await.map(Json).map_err(|e| error_result(&e))
     }
 
     #[tool(
         description = "Records what a person found out about a mail for which look_up says null: whether it arrived. Only on a person's word.",
         annotations(title = "Settle a doubt", read_only_hint = false, destructive_hint = true, idempotent_hint = true, open_world_hint = false)
     )]
-    async fn settle(&self, Parameters(asked): Parameters<SettleArguments>) -> Result<Json<LookedUp>, CallToolResult> {
-        self.settle_mail(&asked.key, asked.arrived).await.map(Json).map_err(|e| told(&e))
+    async fn settle(&self, Parameters(asked): Parameters<SettleArguments>) -> Result<Json<LookupResult>, CallToolResult> {
+        self.settle_mail(&asked.key, asked.arrived).await.map(Json).map_err(|e| error_result(&e))
     }
 }
 
@@ -207,24 +211,24 @@ impl ServerHandler for Mail {}
 
 impl Mail {
     /// Sends in its own task: a caller that disconnects does not interrupt it.
-    pub async fn send_mail(&self, letter: Letter, key: &str, again: bool) -> Result<Sent, MailError> {
+    pub async fn send_mail(&self, letter: MailRequest, key: &str, again: bool) -> Result<SendResult, MailError> {
         let (inner, key) = (self.inner.clone(), key.to_owned());
         let sending = tokio::spawn(async move { inner.send(&letter, &key, again).await });
         sending.await.unwrap_or_else(|e| Err(MailError::InDoubt { why: format!("sending it crashed: {e}") }))
     }
 
-    pub async fn look_up_mail(&self, key: &str) -> Result<LookedUp, MailError> {
+    pub async fn look_up_mail(&self, key: &str) -> Result<LookupResult, MailError> {
         self.inner.look_up(key).await
     }
 
-    pub async fn settle_mail(&self, key: &str, arrived: bool) -> Result<LookedUp, MailError> {
+    pub async fn settle_mail(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
         let (inner, key) = (self.inner.clone(), key.to_owned());
         blocking(move || inner.settle(&key, arrived)).await
     }
 }
 
 impl Inner {
-    async fn send(self: &Arc<Self>, letter: &Letter, key: &str, again: bool) -> Result<Sent, MailError> {
+    async fn send(self: &Arc<Self>, letter: &MailRequest, key: &str, again: bool) -> Result<SendResult, MailError> {
         let (inner, asked, name) = (self.clone(), letter.clone(), key.to_owned());
         let mut slot = blocking(move || inner.intend(&asked, &name)).await?;
         let Some(record) = slot.record.clone() else { return Err(MailError::Outbox("what was written is not there".into())) };
@@ -233,9 +237,9 @@ impl Inner {
             State::HandedOver { draft, at_ms } if !again => {
                 // A repeated call looks up the earlier one first.
                 match self.doubt(&mut slot, &record, draft.as_deref(), *at_ms).await? {
-                    LookedUp { done: Some(true), result: Some(sent), .. } => return Ok(sent),
-                    LookedUp { done: Some(false), .. } => draft.clone(),
-                    LookedUp { why, .. } => return Err(MailError::InDoubt { why }),
+                    LookupResult { done: Some(true), result: Some(sent), .. } => return Ok(sent),
+                    LookupResult { done: Some(false), .. } => draft.clone(),
+                    LookupResult { why, .. } => return Err(MailError::InDoubt { why }),
                 }
             }
             State::HandedOver { draft, .. } | State::Intended { draft } => draft.clone(),
@@ -244,7 +248,7 @@ impl Inner {
         let mail = slot.read_mail()?;
         let handed = match &self.settings.transport {
             Transport::DryRun => {
-                Handed::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
+                TransportResult::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
             }
             Transport::Smtp(smtp) => {
                 smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
@@ -255,26 +259,33 @@ impl Inner {
             },
         };
         match handed {
-            Handed::Accepted { reply } => {
+            TransportResult::Accepted { reply } => {
                 // If this record is lost, the outcome is unknown: the state stays `handed over`.
                 slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
                 Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
             }
-            Handed::Refused { reply, again } => {
+            TransportResult::Refused { reply, again } => {
                 slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again })?;
                 Err(MailError::Refused { reply, again })
             }
-            Handed::Unknown { why } => Err(MailError::InDoubt { why }),
+            TransportResult::Unknown { why } => Err(MailError::InDoubt { why }),
         }
     }
 
-    async fn send_by_gmail(&self, gmail: &Gmail, slot: &mut Slot, record: &Record, draft: Option<String>, mail: &[u8]) -> Result<Handed, MailError> {
+    async fn send_by_gmail(
+        &self,
+        gmail: &Gmail,
+        slot: &mut Slot,
+        record: &Record,
+        draft: Option<String>,
+        mail: &[u8],
+    ) -> Result<TransportResult, MailError> {
         let draft = match draft {
             Some(draft) => draft,
             None => match gmail.draft(&record.message_id, mail).await {
                 Ok(draft) => draft,
                 // A draft is not a mail: nothing was sent in any case.
-                Err(fault) => return Ok(Handed::Refused { reply: fault.words, again: fault.again }),
+                Err(fault) => return Ok(TransportResult::Refused { reply: fault.words, again: fault.again }),
             },
         };
         slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) })?;
@@ -282,7 +293,7 @@ impl Inner {
     }
 
     /// Locks the key's slot, with its existing or a new mail.
-    fn intend(&self, letter: &Letter, key: &str) -> Result<Slot, MailError> {
+    fn intend(&self, letter: &MailRequest, key: &str) -> Result<Slot, MailError> {
         let asked = letter.digest();
         let Some(mut slot) = self.outbox.take(key, true)? else { return Err(MailError::Outbox("the place for a mail could not be made".into())) };
         match &slot.record {
@@ -313,13 +324,13 @@ impl Inner {
         }
     }
 
-    async fn look_up(self: &Arc<Self>, key: &str) -> Result<LookedUp, MailError> {
+    async fn look_up(self: &Arc<Self>, key: &str) -> Result<LookupResult, MailError> {
         let (inner, name) = (self.clone(), key.to_owned());
         let taken = blocking(move || inner.outbox.take(&name, false)).await;
         let mut slot = match taken {
             Ok(Some(slot)) => slot,
             Ok(None) => return Ok(not_done("no mail with this key was ever begun")),
-            Err(MailError::Busy) => return Ok(LookedUp { done: None, result: None, why: MailError::Busy.to_string() }),
+            Err(MailError::Busy) => return Ok(LookupResult { done: None, result: None, why: MailError::Busy.to_string() }),
             Err(e) => return Err(e),
         };
         let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
@@ -332,8 +343,8 @@ impl Inner {
     }
 
     /// Finds out what happened to a mail that was handed over.
-    async fn doubt(&self, slot: &mut Slot, record: &Record, draft: Option<&str>, at_ms: u64) -> Result<LookedUp, MailError> {
-        let unknown = |why: String| Ok(LookedUp { done: None, result: None, why });
+    async fn doubt(&self, slot: &mut Slot, record: &Record, draft: Option<&str>, at_ms: u64) -> Result<LookupResult, MailError> {
+        let unknown = |why: String| Ok(LookupResult { done: None, result: None, why });
         let (Some(gmail), Some(draft), Transport::Gmail(settings)) = (&self.gmail, draft, &self.settings.transport) else {
             return unknown("the work stopped after the mail was handed over and before the server's answer; an SMTP server cannot be asked, so a person must look into the mailbox".into());
         };
@@ -354,7 +365,7 @@ impl Inner {
         }
     }
 
-    fn settle(&self, key: &str, arrived: bool) -> Result<LookedUp, MailError> {
+    fn settle(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
         let Some(mut slot) = self.outbox.take(key, false)? else { return Ok(not_done("no mail with this key was ever begun")) };
         let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
         match (&record.state, arrived) {
@@ -376,7 +387,7 @@ impl Inner {
         })
     }
 
-    fn write_draft(&self, letter: &Letter) -> Result<Drafted, MailError> {
+    fn write_draft(&self, letter: &MailRequest) -> Result<Drafted, MailError> {
         let name = letter.digest();
         let composed = letter.compose(&self.settings, &format!("<{name}.draft@baton.invalid>"))?;
         let folder = self.outbox.folder().join("drafts");
@@ -390,19 +401,19 @@ impl Inner {
     }
 }
 
-fn sent(slot: &Slot, record: &Record, already: bool) -> Sent {
+fn sent(slot: &Slot, record: &Record, already: bool) -> SendResult {
     let detail = if let State::Confirmed { reply, .. } = &record.state { reply.clone() } else { String::new() };
     let outcome = if record.transport == "dry_run" { "dry_run" } else { "sent" };
-    Sent { outcome: outcome.into(), message_id: record.message_id.clone(), already, path: slot.mail_path().display().to_string(), detail }
+    SendResult { outcome: outcome.into(), message_id: record.message_id.clone(), already, path: slot.mail_path().display().to_string(), detail }
 }
 
-fn done(slot: &Slot, record: &Record) -> LookedUp {
+fn done(slot: &Slot, record: &Record) -> LookupResult {
     let sent = sent(slot, record, true);
-    LookedUp { done: Some(true), why: sent.detail.clone(), result: Some(sent) }
+    LookupResult { done: Some(true), why: sent.detail.clone(), result: Some(sent) }
 }
 
-fn not_done(why: &str) -> LookedUp {
-    LookedUp { done: Some(false), result: None, why: why.into() }
+fn not_done(why: &str) -> LookupResult {
+    LookupResult { done: Some(false), result: None, why: why.into() }
 }
 
 /// Tells the hub which tool knows, after a crash, whether a call with a key took place.
@@ -420,7 +431,7 @@ fn key_of(meta: &RequestMetaObject, argument: Option<&str>) -> Result<String, Ma
 }
 
 /// An error for the caller: a message to act on, and in `_meta` data for programs.
-fn told(e: &MailError) -> CallToolResult {
+fn error_result(e: &MailError) -> CallToolResult {
     let mut meta = MetaObject::new();
     let (done, again) = match e {
         MailError::Busy | MailError::InDoubt { .. } => (Value::Null, false),

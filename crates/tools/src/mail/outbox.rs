@@ -96,13 +96,13 @@ impl Outbox {
                 return Ok(None);
             }
             let made = fs::create_dir(&folder).or_else(|e| if e.kind() == io::ErrorKind::AlreadyExists { Ok(()) } else { Err(e) });
-            made.and_then(|()| sync_folder(&self.folder)).map_err(|e| trouble(&folder, &e))?;
+            made.and_then(|()| sync_folder(&self.folder)).map_err(|e| storage_error(&folder, &e))?;
         }
-        let lock = File::options().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(|e| trouble(&folder, &e))?;
+        let lock = File::options().create(true).truncate(false).write(true).open(folder.join("lock")).map_err(|e| storage_error(&folder, &e))?;
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(MailError::Busy),
-            Err(TryLockError::Error(e)) => return Err(trouble(&folder, &e)),
+            Err(TryLockError::Error(e)) => return Err(storage_error(&folder, &e)),
         }
         let record = match fs::read(folder.join(STATE_FILE)) {
             Ok(bytes) => Some(serde_json::from_slice(&bytes).map_err(|e| {
@@ -112,7 +112,7 @@ impl Outbox {
                 ))
             })?),
             Err(e) if e.kind() == io::ErrorKind::NotFound => None,
-            Err(e) => return Err(trouble(&folder, &e)),
+            Err(e) => return Err(storage_error(&folder, &e)),
         };
         Ok(Some(Slot { folder, _lock: lock, record }))
     }
@@ -124,12 +124,12 @@ impl Slot {
     }
 
     pub(super) fn read_mail(&self) -> Result<Vec<u8>, MailError> {
-        fs::read(self.mail_path()).map_err(|e| trouble(&self.folder, &e))
+        fs::read(self.mail_path()).map_err(|e| storage_error(&self.folder, &e))
     }
 
     /// The mail first and then its record, so that no record exists without its mail.
     pub(super) fn begin(&mut self, mail: &[u8], record: Record) -> Result<(), MailError> {
-        write_durably(&self.folder, MAIL_FILE, mail).map_err(|e| trouble(&self.folder, &e))?;
+        write_durably(&self.folder, MAIL_FILE, mail).map_err(|e| storage_error(&self.folder, &e))?;
         self.save(record)
     }
 
@@ -140,7 +140,7 @@ impl Slot {
 
     fn save(&mut self, record: Record) -> Result<(), MailError> {
         let bytes = serde_json::to_vec_pretty(&record).map_err(|e| MailError::Outbox(e.to_string()))?;
-        write_durably(&self.folder, STATE_FILE, &bytes).map_err(|e| trouble(&self.folder, &e))?;
+        write_durably(&self.folder, STATE_FILE, &bytes).map_err(|e| storage_error(&self.folder, &e))?;
         self.record = Some(record);
         Ok(())
     }
@@ -169,6 +169,6 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-fn trouble(folder: &Path, e: &io::Error) -> MailError {
+fn storage_error(folder: &Path, e: &io::Error) -> MailError {
     MailError::Outbox(format!("{} cannot be used ({e}); check its disk and permissions", folder.display()))
 }

@@ -13,7 +13,7 @@ use lettre::transport::smtp::extension::{ClientId, Extension, MailBodyParameter,
 use tokio::time::timeout;
 
 use super::settings::{Smtp, Tls};
-use super::{Handed, MailError};
+use super::{MailError, TransportResult};
 
 /// Offered mechanisms; servers without any of these are rare.
 const MECHANISMS: [Mechanism; 2] = [Mechanism::Plain, Mechanism::Login];
@@ -25,18 +25,18 @@ pub(super) async fn send(
     to: &[String],
     mail: &[u8],
     note: impl FnOnce() -> Result<(), MailError>,
-) -> Result<Handed, MailError> {
+) -> Result<TransportResult, MailError> {
     let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
     let mut connection = match timeout(patience, greet(smtp)).await {
         Ok(Ok(connection)) => connection,
-        Ok(Err(Before::Settings(e))) => return Err(e),
-        Ok(Err(Before::Smtp(e))) => return Ok(refusal(&e, "before the mail was sent")),
-        Err(_) => return Ok(late(smtp, "connect")),
+        Ok(Err(SetupError::Settings(e))) => return Err(e),
+        Ok(Err(SetupError::Smtp(e))) => return Ok(refusal(&e, "before the mail was sent")),
+        Err(_) => return Ok(timed_out(smtp, "connect")),
     };
     match timeout(patience, introduce(&mut connection, from, to, mail)).await {
         Ok(Ok(())) => {}
         Ok(Err(e)) => return Ok(refusal(&e, "before the mail was sent")),
-        Err(_) => return Ok(late(smtp, "take the recipients")),
+        Err(_) => return Ok(timed_out(smtp, "take the recipients")),
     }
     // From here on the server may have accepted the mail whatever happens.
     note()?;
@@ -49,27 +49,29 @@ pub(super) async fn send(
             let reply = response.message().collect::<Vec<_>>().join(" ");
             // It is accepted already; a failed QUIT changes nothing.
             let _ = timeout(Duration::from_secs(2), connection.quit()).await;
-            Ok(Handed::Accepted { reply: format!("{} {reply}", response.code()) })
+            Ok(TransportResult::Accepted { reply: format!("{} {reply}", response.code()) })
         }
         // Only a reply with a status code is a rejection; a broken connection is not.
         Ok(Err(e)) if e.status().is_some() => Ok(refusal(&e, "when it was handed the mail")),
-        Ok(Err(e)) => Ok(Handed::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
-        Err(_) => Ok(Handed::Unknown { why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds) }),
+        Ok(Err(e)) => Ok(TransportResult::Unknown { why: format!("the connection to {} broke while the mail was handed over: {e}", smtp.host) }),
+        Err(_) => Ok(TransportResult::Unknown {
+            why: format!("{} did not answer within {} s after it was handed the mail", smtp.host, smtp.timeout_seconds),
+        }),
     }
 }
 
-enum Before {
+enum SetupError {
     Settings(MailError),
     Smtp(Error),
 }
 
-impl From<Error> for Before {
+impl From<Error> for SetupError {
     fn from(e: Error) -> Self {
-        Before::Smtp(e)
+        SetupError::Smtp(e)
     }
 }
 
-async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
+async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, SetupError> {
     let port = smtp.port.unwrap_or(match smtp.tls {
         Tls::Starttls => 587,
         Tls::Implicit => 465,
@@ -77,7 +79,7 @@ async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
     });
     if smtp.tls == Tls::None && smtp.user.is_some() && !is_here(&smtp.host) {
         let words = format!("a password would travel to {} in the clear: set `tls` to `starttls` or `implicit`", smtp.host);
-        return Err(Before::Settings(MailError::Settings(words)));
+        return Err(SetupError::Settings(MailError::Settings(words)));
     }
     let hello = ClientId::default();
     let at_once = if smtp.tls == Tls::Implicit { Some(parameters(smtp)?) } else { None };
@@ -86,17 +88,17 @@ async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, Before> {
         connection.starttls(parameters(smtp)?, &hello).await?;
     }
     if let Some(user) = &smtp.user {
-        let password = smtp.password.read("password of the SMTP user").await.map_err(Before::Settings)?;
+        let password = smtp.password.read("password of the SMTP user").await.map_err(SetupError::Settings)?;
         connection.auth(&MECHANISMS, &Credentials::new(user.clone(), password)).await?;
     }
     Ok(connection)
 }
 
-fn parameters(smtp: &Smtp) -> Result<TlsParameters, Before> {
+fn parameters(smtp: &Smtp) -> Result<TlsParameters, SetupError> {
     let mut parameters = TlsParameters::builder(smtp.host.clone());
     if let Some(file) = &smtp.authority_file {
-        let pem =
-            fs::read(file).map_err(|e| Before::Settings(MailError::Settings(format!("make `authority_file` {} readable ({e})", file.display()))))?;
+        let pem = fs::read(file)
+            .map_err(|e| SetupError::Settings(MailError::Settings(format!("make `authority_file` {} readable ({e})", file.display()))))?;
         parameters = parameters.add_root_certificate(Certificate::from_pem(&pem)?);
     }
     Ok(parameters.build()?)
@@ -118,13 +120,13 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
     Ok(())
 }
 
-fn refusal(e: &Error, when: &str) -> Handed {
+fn refusal(e: &Error, when: &str) -> TransportResult {
     // A permanent error is final; an unreachable server may come back.
-    Handed::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
+    TransportResult::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 
-fn late(smtp: &Smtp, what: &str) -> Handed {
-    Handed::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
+fn timed_out(smtp: &Smtp, what: &str) -> TransportResult {
+    TransportResult::Refused { reply: format!("{} took more than {} s to {what}", smtp.host, smtp.timeout_seconds), again: true }
 }
 
 fn is_here(host: &str) -> bool {

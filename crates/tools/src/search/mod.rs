@@ -39,7 +39,7 @@ const PASSAGE_BYTES_MAX: usize = 2_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Takes {
+struct SearchArguments {
     /// What to look for, in a few words or as a question.
     query: String,
     /// How many passages to give, from 1 to 20; 8 if not said.
@@ -52,7 +52,7 @@ struct Takes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Gives {
+struct SearchOutput {
     /// What was found, as one text.
     text: String,
     /// From 0 to 1: how well what was found fits the query, not how true it is.
@@ -78,7 +78,7 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
         "Search the web. Gives passages with title, address and confidence, best first. Use it for facts you do not have, for what is new, \
          and to find pages that `fetch` can then read whole.",
         Hints::READS_WORLD,
-        move |takes: Takes, _| {
+        move |takes: SearchArguments, _| {
             let searcher = Arc::clone(&searcher);
             async move { searcher.search(&takes).await }
         },
@@ -103,7 +103,7 @@ impl Searcher {
         Ok(Searcher { providers, http, provider_max })
     }
 
-    async fn search(&self, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
+    async fn search(&self, takes: &SearchArguments) -> Result<ToolOutput<SearchOutput>, ToolError> {
         let query = takes.query.split_whitespace().collect::<Vec<_>>().join(" ");
         if query.is_empty() {
             return Err("`query` is empty; say what to look for".into());
@@ -135,7 +135,7 @@ impl Searcher {
                  SERPER_API_KEY, TAVILY_API_KEY, BRAVE_API_KEY or SEARXNG_URL"
             )));
         }
-        Ok(said(&query, size, &lists, failed))
+        Ok(search_output(&query, size, &lists, failed))
     }
 
     fn asked(&self, only: Option<&str>) -> Result<Vec<&dyn Provider>, ToolError> {
@@ -161,10 +161,10 @@ impl Searcher {
             let wait = response.headers().get(reqwest::header::RETRY_AFTER).and_then(|value| value.to_str().ok()).map(str::to_owned);
             let body = bounded(response).await?;
             if !status.is_success() {
-                return Err(provider.strike(&refused(provider, status, wait.as_deref(), &body)));
+                return Err(provider.redact(&refused(provider, status, wait.as_deref(), &body)));
             }
             let value = serde_json::from_slice(&body).map_err(|error| format!("its reply is not JSON ({error})"))?;
-            let mut hits = provider.read(&value).map_err(|why| provider.strike(&why))?;
+            let mut hits = provider.read(&value).map_err(|why| provider.redact(&why))?;
             hits.truncate(size);
             Ok(hits)
         };
@@ -175,7 +175,7 @@ impl Searcher {
     }
 }
 
-fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Vec<Failed>) -> ToolOutput<Gives> {
+fn search_output(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Vec<Failed>) -> ToolOutput<SearchOutput> {
     let merged = merge::merge(query, lists, size);
     let confidence = merge::overall(&merged);
     let passages: Vec<Passage> = merged
@@ -195,7 +195,7 @@ fn said(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Ve
     for failed in &failed {
         text.push_str(&format!("\n\n({} did not answer: {})", failed.provider, failed.why));
     }
-    ToolOutput { text: text.clone(), data: Gives { text, confidence, passages, providers, failed } }
+    ToolOutput { text: text.clone(), data: SearchOutput { text, confidence, passages, providers, failed } }
 }
 
 /// Reads up to the size limit of a search response.

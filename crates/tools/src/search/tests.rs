@@ -10,18 +10,18 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::{KIND, Searcher, Takes, provider};
+use super::{KIND, SearchArguments, Searcher, provider};
 use crate::testing::{session_of, session_with};
 use crate::{Builtin, Settings, Tool, Toolset};
 
 const KEY: &str = "key-that-nobody-may-see";
 
 /// Recorded requests: path with query, headers, body.
-type Seen = Arc<Mutex<Vec<(String, BTreeMap<String, String>, String)>>>;
+type RecordedRequests = Arc<Mutex<Vec<(String, BTreeMap<String, String>, String)>>>;
 
 #[derive(Clone)]
-struct Stage {
-    seen: Seen,
+struct TestProvider {
+    seen: RecordedRequests,
     answers: Arc<dyn Fn(&str) -> Answer + Send + Sync>,
 }
 
@@ -32,7 +32,7 @@ enum Answer {
     Endless,
 }
 
-async fn play(State(stage): State<Stage>, request: Request) -> Response {
+async fn play(State(stage): State<TestProvider>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let headers = parts.headers.iter().map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect();
     let body = String::from_utf8(axum::body::to_bytes(body, 1 << 20).await.unwrap().to_vec()).unwrap();
@@ -52,9 +52,9 @@ async fn play(State(stage): State<Stage>, request: Request) -> Response {
     }
 }
 
-async fn stage(answers: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (String, Seen) {
-    let seen = Seen::default();
-    let state = Stage { seen: Arc::clone(&seen), answers: Arc::new(answers) };
+async fn stage(answers: impl Fn(&str) -> Answer + Send + Sync + 'static) -> (String, RecordedRequests) {
+    let seen = RecordedRequests::default();
+    let state = TestProvider { seen: Arc::clone(&seen), answers: Arc::new(answers) };
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     tokio::spawn(async move { axum::serve(listener, Router::new().fallback(play).with_state(state)).await });
@@ -235,7 +235,7 @@ async fn wrong_questions_and_settings() {
 /// With a short timeout.
 fn with(providers: Vec<Box<dyn provider::Provider>>) -> Arc<Builtin> {
     let searcher = Arc::new(Searcher::new(providers, Duration::from_secs(4)).unwrap());
-    let tool = Tool::new("search", "", crate::Hints::READS_WORLD, move |takes: Takes, _| {
+    let tool = Tool::new("search", "", crate::Hints::READS_WORLD, move |takes: SearchArguments, _| {
         let searcher = Arc::clone(&searcher);
         async move { searcher.search(&takes).await }
     });

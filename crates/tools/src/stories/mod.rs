@@ -34,7 +34,7 @@ struct Story {
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Takes {
+struct StoriesArguments {
     /// Words to look for, and `tag:NAME` for stories with that tag or `tag:*` for stories with any, such as `upstream tag:backend`.
     query: String,
     /// How many stories to give, from 1 to 50; 10 if not said. The total is always told.
@@ -44,7 +44,7 @@ struct Takes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Gives {
+struct StoriesOutput {
     /// How many stories fit, shown or not.
     total: usize,
     /// `all` when every word was found in each story; `any` when no story has them all, and these have some.
@@ -67,7 +67,7 @@ fn make(kind: &Kind, _: &Settings) -> Result<Builtin, String> {
         "Search the team's user stories by words and tags, best first, with how many there are in all. `tag:NAME` keeps those with a tag, `tag:*` \
          those with any; several must all hold.",
         Hints::READS,
-        move |takes: Takes, _| {
+        move |takes: StoriesArguments, _| {
             let stories = Arc::clone(&stories);
             async move { stories.search(&takes) }
         },
@@ -121,7 +121,7 @@ impl Stories {
         Ok(Stories { all, counts })
     }
 
-    fn search(&self, takes: &Takes) -> Result<ToolOutput<Gives>, ToolError> {
+    fn search(&self, takes: &StoriesArguments) -> Result<ToolOutput<StoriesOutput>, ToolError> {
         let size = takes.size.unwrap_or(SIZE_DEFAULT);
         if !(1..=SIZE_MAX).contains(&size) {
             return Err(ToolError(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
@@ -152,8 +152,8 @@ impl Stories {
         found.truncate(size);
         let passages = found.iter().map(|(score, story)| passage(story, if query.words.is_empty() { 1.0 } else { score / best })).collect();
         let stories: Vec<Story> = found.into_iter().map(|(_, story)| story.clone()).collect();
-        let text = told(&takes.query, total, matched, &stories);
-        Ok(ToolOutput { text, data: Gives { total, matched, stories, passages } })
+        let text = result_text(&takes.query, total, matched, &stories);
+        Ok(ToolOutput { text, data: StoriesOutput { total, matched, stories, passages } })
     }
 
     /// An unknown tag is an error that the caller can fix, unlike words without matches.
@@ -182,7 +182,7 @@ fn passage(story: &Story, share: f64) -> Passage {
     }
 }
 
-fn told(query: &str, total: usize, matched: Matched, stories: &[Story]) -> String {
+fn result_text(query: &str, total: usize, matched: Matched, stories: &[Story]) -> String {
     let mut text = match (total, matched) {
         (0, _) => format!("Found no stories matching '{query}'. Try fewer or other words."),
         (_, Matched::All) => format!("Found {total} stories matching '{query}'"),

@@ -55,7 +55,7 @@ const BYTES_PER_TOKEN: usize = 3;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Takes {
+struct SummaryArguments {
     /// The texts to sum up, such as the last three answers. Give this or `text`.
     #[serde(default)]
     texts: Option<Vec<String>>,
@@ -72,11 +72,11 @@ struct Takes {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct Gives {
+struct SummaryOutput {
     summary: String,
     words: usize,
     /// `model`, or `extracted` when sentences were picked as they stand.
-    how: How,
+    how: SummaryMethod,
     /// From 0 to 1: how far the texts' own words carry the summary.
     confidence: f64,
     /// Each sentence of the summary with the texts it rests on.
@@ -88,7 +88,7 @@ struct Gives {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum How {
+enum SummaryMethod {
     Model,
     Extracted,
 }
@@ -109,7 +109,7 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
         "Sum up one or several texts in about so many words, keeping to a focus if one is given. Says for each sentence which of the texts \
          it rests on.",
         Hints::READS,
-        move |takes: Takes, _| {
+        move |takes: SummaryArguments, _| {
             let text_model = text_model.clone();
             async move { summarize(&takes, text_model.as_deref()).await }
         },
@@ -117,7 +117,7 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     Ok(kind.around(Toolset::new(kind.name, kind.about, [summarize])))
 }
 
-async fn summarize(takes: &Takes, text_model: Option<&dyn TextModel>) -> Result<ToolOutput<Gives>, ToolError> {
+async fn summarize(takes: &SummaryArguments, text_model: Option<&dyn TextModel>) -> Result<ToolOutput<SummaryOutput>, ToolError> {
     let texts = given(takes)?;
     let words = takes.words.unwrap_or(WORDS_DEFAULT);
     if !(10..=WORDS_MAX).contains(&words) {
@@ -129,12 +129,12 @@ async fn summarize(takes: &Takes, text_model: Option<&dyn TextModel>) -> Result<
         None => None,
     };
     let (summary, how, note) = match written {
-        Some(Ok(summary)) => (summary, How::Model, None),
+        Some(Ok(summary)) => (summary, SummaryMethod::Model, None),
         Some(Err(trouble)) => {
             tracing::warn!(%trouble, "the model wrote no summary, so sentences are picked");
-            (pick::pick(&texts, words, focus), How::Extracted, Some(trouble.to_string()))
+            (pick::pick(&texts, words, focus), SummaryMethod::Extracted, Some(trouble.to_string()))
         }
-        None => (pick::pick(&texts, words, focus), How::Extracted, None),
+        None => (pick::pick(&texts, words, focus), SummaryMethod::Extracted, None),
     };
     if summary.trim().is_empty() {
         return Err("there is nothing to sum up: the texts have no sentences".into());
@@ -143,10 +143,10 @@ async fn summarize(takes: &Takes, text_model: Option<&dyn TextModel>) -> Result<
     let confidence = sentences.iter().map(|sentence| sentence.support).sum::<f64>() / sentences.len().max(1) as f64;
     let confidence = (confidence * 100.0).round() / 100.0;
     let count = summary.split_whitespace().count();
-    Ok(ToolOutput { text: summary.clone(), data: Gives { summary, words: count, how, confidence, sentences, note } })
+    Ok(ToolOutput { text: summary.clone(), data: SummaryOutput { summary, words: count, how, confidence, sentences, note } })
 }
 
-fn given(takes: &Takes) -> Result<Vec<String>, ToolError> {
+fn given(takes: &SummaryArguments) -> Result<Vec<String>, ToolError> {
     let texts = match (&takes.texts, &takes.text) {
         (Some(texts), None) => texts.clone(),
         (None, Some(text)) => vec![text.clone()],

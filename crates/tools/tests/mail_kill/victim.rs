@@ -1,7 +1,7 @@
 //! The process that is killed: `victim SETTINGS send|look_up|settle KEY [yes|no]`, with the mail settings as JSON. Sends the mail of the
 //! key, or prints the lookup result as JSON.
 
-use baton_tools::mail::{Letter, Mail, Settings};
+use baton_tools::mail::{Mail, MailRequest, Settings};
 use serde_json::json;
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -22,10 +22,10 @@ pub(crate) async fn live(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn letter(key: &str) -> Letter {
+fn letter(key: &str) -> MailRequest {
     // Long enough that a kill can fall into the middle of it.
     let body = format!("# {key}\n\n{}", "Some *words* that fill the mail.\n".repeat(2_000));
-    Letter {
+    MailRequest {
         to: vec!["ann@example.org".into()],
         cc: vec!["bo@example.org".into()],
         subject: format!("Mail {key}"),

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-use baton_tools::code::sandbox::{Limits, Walls};
+use baton_tools::code::sandbox::{Limits, Restrictions};
 use rustix::process::{Pid, Signal};
 
 /// `outside` is a listening port and the parent folder of the scratch, as `PORT:FOLDER`.
-pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Walls) {
+pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
     let (port, folder) = outside.split_once(':').unwrap_or_default();
     let port: u16 = port.parse().unwrap_or(9);
     println!("walls {}", serde_json::to_string(walls).unwrap_or_default());

@@ -1,4 +1,4 @@
-//! The card: what an agent is, what it can do, and at which addresses it speaks what.
+//! The card: what an agent is, what it can do, and its addresses with their protocols.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

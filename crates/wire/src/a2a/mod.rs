@@ -9,7 +9,7 @@ pub mod error;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use crate::openai::{Options, Wrong};
+use crate::openai::{Options, RequestError};
 
 /// The version that is spoken, as `A2A-Version` names it.
 pub const VERSION: &str = "1.0";
@@ -124,7 +124,7 @@ pub struct Message {
 
 /// What the parts of a message say.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct MessageContent {
     /// All texts, with data as JSON among them.
     pub text: String,
     /// The one part with data, if there is nothing else.
@@ -136,7 +136,7 @@ pub struct Said {
 pub struct UnreadPart(pub String);
 
 impl Message {
-    pub fn said(&self) -> Result<Said, UnreadPart> {
+    pub fn said(&self) -> Result<MessageContent, UnreadPart> {
         let mut texts = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
             match part {
@@ -158,7 +158,7 @@ impl Message {
             [Part { data: Some(data), text: None, .. }] => Some(data.clone()),
             _ => None,
         };
-        Ok(Said { text: texts.join("\n"), data })
+        Ok(MessageContent { text: texts.join("\n"), data })
     }
 }
 
@@ -249,7 +249,7 @@ pub struct Authentication {
     pub credentials: String,
 }
 
-/// Where to send what becomes of a task.
+/// Where to send changes of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushConfig {
@@ -294,10 +294,10 @@ pub struct SendMessage {
 
 impl SendMessage {
     /// What only Baton knows, under `metadata.baton` of the request or of its message: the flow, and the options of a run.
-    pub fn options(&self) -> Result<(Option<String>, Options), Wrong> {
+    pub fn options(&self) -> Result<(Option<String>, Options), RequestError> {
         let of_message = self.message.as_ref().and_then(|message| message.metadata.as_ref());
         let given = [self.metadata.as_ref(), of_message].into_iter().flatten().find_map(|metadata| metadata.get("baton"));
-        let wrong = |why: String| Wrong { field: "metadata.baton".to_owned(), why };
+        let wrong = |why: String| RequestError { field: "metadata.baton".to_owned(), why };
         let Some(given) = given else { return Ok((None, Options::default())) };
         let Value::Object(mut fields) = given.clone() else { return Err(wrong("it is an object".to_owned())) };
         let flow = match fields.remove("flow") {

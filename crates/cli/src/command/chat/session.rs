@@ -20,9 +20,9 @@ use store::Store;
 use terminal::remark;
 use terminal::{BOLD, DIM, count, one_line, paint, tail};
 
-use super::slash::{self, Slash};
+use super::slash::{self, SlashCommand};
 use crate::answer::Answer;
-use crate::editor::{self, Editor, Typed, Words};
+use crate::editor::{self, Editor, LineInput, Words};
 use crate::exit::{self, Exit, Result, ServiceError};
 use crate::follow::{self, Interrupts, OnInterrupt};
 use crate::settings_table;
@@ -39,7 +39,7 @@ pub(super) fn run(options: AskOptions, globals: &GlobalArgs) -> Result<Exit> {
         let (engine, profile) = wiring::engine_over(store.clone(), globals, &options.model_options, false).await?;
         let thread = thread.unwrap_or_else(new_thread);
         let mut session = Session { globals, store, engine, profile, flow, thread, options, settings, last: None, exit: Exit::Well };
-        session.talk().await
+        session.run_loop().await
     })
 }
 
@@ -70,7 +70,7 @@ const GRACE: Duration = Duration::from_secs(3);
 const PROMPT: &str = "› ";
 
 impl Session<'_> {
-    async fn talk(&mut self) -> Result<Exit> {
+    async fn run_loop(&mut self) -> Result<Exit> {
         let mut interrupts = Interrupts::listen()?;
         let mut source = self.source()?;
         if let Source::Terminal(_) = source {
@@ -79,14 +79,14 @@ impl Session<'_> {
         }
         loop {
             let typed = match source.read(&mut interrupts).await? {
-                Typed::Line(line) => line,
-                Typed::Interrupted => continue,
-                Typed::End => break,
-                Typed::Leave(exit) => return Ok(exit),
+                LineInput::Line(line) => line,
+                LineInput::Interrupted => continue,
+                LineInput::End => break,
+                LineInput::Leave(exit) => return Ok(exit),
             };
             let done = match (typed.trim(), slash::parse(typed.trim())) {
                 ("", _) => continue,
-                (_, Some(Ok(Slash::Quit))) => break,
+                (_, Some(Ok(SlashCommand::Quit))) => break,
                 (_, Some(Ok(slash))) => self.command(slash).await,
                 (_, Some(Err(why))) => Err(ServiceError::Usage(why)),
                 (message, None) => self.message(message).await,
@@ -99,7 +99,7 @@ impl Session<'_> {
                 // Nothing can read the answer.
                 Err(trouble @ ServiceError::Output(_)) => return Err(trouble),
                 Err(trouble) => {
-                    let exit = exit::tell(&trouble);
+                    let exit = exit::print_error(&trouble);
                     self.note(exit);
                 }
             }
@@ -126,14 +126,14 @@ impl Session<'_> {
         Ok(exit)
     }
 
-    async fn command(&mut self, slash: Slash<'_>) -> Result<Exit> {
+    async fn command(&mut self, slash: SlashCommand<'_>) -> Result<Exit> {
         match slash {
-            Slash::Flow(None) => {
+            SlashCommand::Flow(None) => {
                 let listed = self.globals.flows.iter().filter(|flow| flow.visibility == flows::Visibility::Listed);
                 let known: Vec<&str> = listed.map(|flow| flow.name).collect();
-                say(&format!("{}; there are: {}", self.flow, known.join(", ")))?;
+                print_line(&format!("{}; there are: {}", self.flow, known.join(", ")))?;
             }
-            Slash::Flow(Some(named)) => {
+            SlashCommand::Flow(Some(named)) => {
                 let flow = run_request::flow(Some(named), self.globals)?;
                 if self.options.approve {
                     run_request::check_can_approve(&flow, &self.globals.flows)?;
@@ -141,14 +141,14 @@ impl Session<'_> {
                 self.flow = flow;
                 remark(&format!("flow {}", self.flow));
             }
-            Slash::Model(None) => say(self.options.model_options.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
-            Slash::Model(Some(named)) => self.change(|model_options| model_options.model = Some(named.to_owned())).await?,
-            Slash::Docs(None) => {
+            SlashCommand::Model(None) => print_line(self.options.model_options.model.as_deref().unwrap_or("the one `baton doctor` names"))?,
+            SlashCommand::Model(Some(named)) => self.change(|model_options| model_options.model = Some(named.to_owned())).await?,
+            SlashCommand::Docs(None) => {
                 let folders: Vec<String> = self.options.model_options.servers.docs.iter().map(|folder| folder.display().to_string()).collect();
-                say(if folders.is_empty() { "none".to_owned() } else { folders.join("\n") }.as_str())?;
+                print_line(if folders.is_empty() { "none".to_owned() } else { folders.join("\n") }.as_str())?;
             }
-            Slash::Docs(Some("-")) => self.change(|model_options| model_options.servers.docs.clear()).await?,
-            Slash::Docs(Some(named)) => {
+            SlashCommand::Docs(Some("-")) => self.change(|model_options| model_options.servers.docs.clear()).await?,
+            SlashCommand::Docs(Some(named)) => {
                 let folder = folder(named);
                 if !folder.is_dir() {
                     return Err(ServiceError::Usage(format!("{} is no folder", folder.display())));
@@ -156,28 +156,28 @@ impl Session<'_> {
                 self.change(|model_options| model_options.servers.docs = vec![folder.clone()]).await?;
                 remark(&format!("documents of {}", folder.display()));
             }
-            Slash::Sources => match &self.last {
-                Some(answer) => say(&answer.details())?,
-                None => say("nothing was answered yet")?,
+            SlashCommand::Sources => match &self.last {
+                Some(answer) => print_line(&answer.details())?,
+                None => print_line("nothing was answered yet")?,
             },
-            Slash::Thread(None) => say(&self.about_thread().await?)?,
-            Slash::Thread(Some(named)) => {
+            SlashCommand::Thread(None) => print_line(&self.about_thread().await?)?,
+            SlashCommand::Thread(Some(named)) => {
                 self.thread = run_request::thread(named)?;
                 remark(&self.about_thread().await?);
             }
-            Slash::New => {
+            SlashCommand::New => {
                 self.thread = new_thread();
                 remark(&self.about_thread().await?);
             }
-            Slash::Strict => {
+            SlashCommand::Strict => {
                 self.options.strict = !self.options.strict;
                 remark(if self.options.strict { "what nothing supports is removed" } else { "what nothing supports is marked" });
             }
-            Slash::Set(None) => say(&self.settings_table()?)?,
-            Slash::Set(Some(pair)) => self.set(pair)?,
-            Slash::Help => say(&slash::help())?,
+            SlashCommand::Set(None) => print_line(&self.settings_table()?)?,
+            SlashCommand::Set(Some(pair)) => self.set(pair)?,
+            SlashCommand::Help => print_line(&slash::help())?,
             // Ends the loop.
-            Slash::Quit => {}
+            SlashCommand::Quit => {}
         }
         Ok(Exit::Well)
     }
@@ -247,28 +247,28 @@ impl Session<'_> {
 }
 
 impl Source {
-    async fn read(&mut self, interrupts: &mut Interrupts) -> Result<Typed> {
+    async fn read(&mut self, interrupts: &mut Interrupts) -> Result<LineInput> {
         match self {
             Source::Terminal(editor) => editor.read(PROMPT, interrupts).await,
             Source::Pipe => tokio::select! {
                 line = piped() => line,
-                exit = interrupts.next() => Ok(Typed::Leave(exit)),
+                exit = interrupts.next() => Ok(LineInput::Leave(exit)),
             },
         }
     }
 }
 
 /// The next piped message: a line, or several joined by trailing backslashes.
-async fn piped() -> Result<Typed> {
+async fn piped() -> Result<LineInput> {
     let read = tokio::task::spawn_blocking(|| {
         let mut message = String::new();
         loop {
             let bytes = std::io::stdin().read_line(&mut message)?;
             let line = message.trim_end_matches(['\r', '\n']);
             match bytes {
-                0 if line.is_empty() => return Ok::<_, std::io::Error>(Typed::End),
-                0 => return Ok(Typed::Line(editor::joined(line))),
-                _ if !editor::goes_on(line) => return Ok(Typed::Line(editor::joined(line))),
+                0 if line.is_empty() => return Ok::<_, std::io::Error>(LineInput::End),
+                0 => return Ok(LineInput::Line(editor::joined(line))),
+                _ if !editor::is_continued(line) => return Ok(LineInput::Line(editor::joined(line))),
                 _ => {}
             }
         }
@@ -301,6 +301,6 @@ fn folder(named: &str) -> PathBuf {
     }
 }
 
-fn say(words: &str) -> Result<()> {
+fn print_line(words: &str) -> Result<()> {
     Ok(writeln!(anstream::stdout(), "{words}")?)
 }

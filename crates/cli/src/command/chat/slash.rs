@@ -2,7 +2,7 @@
 
 /// A command with its argument, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slash<'a> {
+pub(super) enum SlashCommand<'a> {
     Flow(Option<&'a str>),
     Model(Option<&'a str>),
     Docs(Option<&'a str>),
@@ -30,7 +30,7 @@ pub(super) const ALL: [(&str, &str, &str); 10] = [
 ];
 
 /// `None` for a message. An unknown command is an error that names the most similar one.
-pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
+pub(super) fn parse(line: &str) -> Option<Result<SlashCommand<'_>, String>> {
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     // Paths and multi-line texts are not commands.
     if !name.starts_with('/') || name[1..].contains('/') || line.contains('\n') {
@@ -38,16 +38,16 @@ pub(super) fn parse(line: &str) -> Option<Result<Slash<'_>, String>> {
     }
     let rest = Some(rest.trim()).filter(|rest| !rest.is_empty());
     let slash = match name {
-        "/flow" => Slash::Flow(rest),
-        "/model" => Slash::Model(rest),
-        "/docs" => Slash::Docs(rest),
-        "/sources" => Slash::Sources,
-        "/thread" => Slash::Thread(rest),
-        "/new" => Slash::New,
-        "/strict" => Slash::Strict,
-        "/set" => Slash::Set(rest),
-        "/help" | "/?" => Slash::Help,
-        "/quit" | "/exit" | "/q" => Slash::Quit,
+        "/flow" => SlashCommand::Flow(rest),
+        "/model" => SlashCommand::Model(rest),
+        "/docs" => SlashCommand::Docs(rest),
+        "/sources" => SlashCommand::Sources,
+        "/thread" => SlashCommand::Thread(rest),
+        "/new" => SlashCommand::New,
+        "/strict" => SlashCommand::Strict,
+        "/set" => SlashCommand::Set(rest),
+        "/help" | "/?" => SlashCommand::Help,
+        "/quit" | "/exit" | "/q" => SlashCommand::Quit,
         unknown => {
             let known = ALL.iter().map(|(name, _, _)| *name);
             return Some(Err(format!("there is no {unknown}; the nearest is {}, and /help lists them all", nearest(unknown, known))));
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn commands_are_told_from_messages() {
-        assert_eq!(parse("/flow  panel "), Some(Ok(Slash::Flow(Some("panel")))));
-        assert_eq!(parse("/new"), Some(Ok(Slash::New)));
+        assert_eq!(parse("/flow  panel "), Some(Ok(SlashCommand::Flow(Some("panel")))));
+        assert_eq!(parse("/new"), Some(Ok(SlashCommand::New)));
         for message in ["What is /etc?", "/etc/passwd, what is it?", "/flow\nis a command?", "flow"] {
             assert_eq!(parse(message), None, "{message}");
         }

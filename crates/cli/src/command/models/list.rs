@@ -4,7 +4,7 @@ use embedded_model::weights;
 use serde_json::json;
 use service::config::Config;
 use service::global_args::GlobalArgs;
-use service::model_options::{self, Look, name_of};
+use service::model_options::{self, OllamaLookup, name_of};
 use service::wiring;
 use terminal::{BOLD, DIM, GREEN, Table, YELLOW, bytes};
 
@@ -90,7 +90,7 @@ async fn rows(config: &Config) -> Result<Vec<Row>> {
         let usd_per_million = row.usd_per_million_in.zip(row.usd_per_million_out);
         rows.push(Row { name: name.clone(), is_ready, detail, usd_per_million });
     }
-    let choice = model_options::choose(None, config, config.embedded.pull, Look::IfNeeded).await;
+    let choice = model_options::choose(None, config, config.embedded.pull, OllamaLookup::IfNeeded).await;
     if let Ok(choice) = choice
         && let Some(row) = rows.iter_mut().find(|row| row.name == choice.model.to_string())
     {

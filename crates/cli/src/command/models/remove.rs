@@ -23,13 +23,13 @@ impl Remove {
             other => other.map_err(|error| ServiceError::Failed(format!("{}: {error}", folder.display()))),
         };
         let removed = removed?;
-        remark(&told(&pinned, removed, weights::is_there(&folder, &pinned)));
+        remark(&removal_message(&pinned, removed, weights::is_there(&folder, &pinned)));
         Ok(Exit::Well)
     }
 }
 
 /// What was removed, and what that means for models that use the same weights.
-fn told(pinned: &Pinned, removed: bool, weights_stay: bool) -> String {
+fn removal_message(pinned: &Pinned, removed: bool, weights_stay: bool) -> String {
     let name = name_of(pinned);
     let others: Vec<Pinned> = weights::sharing(pinned);
     let list = others.iter().map(|other| name_of(other).to_string()).collect::<Vec<_>>().join(", ");

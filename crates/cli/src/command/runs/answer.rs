@@ -50,10 +50,10 @@ impl Answer {
             let value = question::answer(&open.waiting.question, typed);
             // An answer to a child resumes the whole tree; the root has the user's question.
             let thread = row.thread.clone();
-            let root = eldest(store, row).await?;
-            let mut follow = Follow::again(&engine, &thread, &root, self.json).await?;
+            let root = root_run(store, row).await?;
+            let mut follow = Follow::resumed(&engine, &thread, &root, self.json).await?;
             match follow.give(&open, value).await? {
-                Delivery::Taken => follow.until_rest().await,
+                Delivery::Taken => follow.until_stopped().await,
                 Delivery::Posted => {
                     remark(&format!("passed on to the process that drives the run; `baton runs watch {}` shows what follows", tail(&root)));
                     Ok(Exit::Well)
@@ -63,7 +63,7 @@ impl Answer {
     }
 }
 
-async fn eldest(store: &dyn Store, mut row: RunRow) -> Result<RunId> {
+async fn root_run(store: &dyn Store, mut row: RunRow) -> Result<RunId> {
     while let Some(parent) = row.parent {
         row = store.run(&parent).await?.ok_or(StoreError::NoRun { run: parent })?;
     }

@@ -65,7 +65,7 @@ impl Fork {
             if !self.json {
                 remark(&format!("run {} goes on from step {} of {}", tail(&new), self.at, tail(&row.run)));
             }
-            follow.until_rest().await
+            follow.until_stopped().await
         })
     }
 }

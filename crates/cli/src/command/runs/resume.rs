@@ -35,9 +35,9 @@ impl Resume {
                 let store = globals.open().await?;
                 let row = find::run(&*store, typed).await?;
                 let (engine, _) = wiring::engine_over(store, globals, &self.model_options, self.json).await?;
-                let follow = Follow::again(&engine, &row.thread, &row.run, self.json).await?;
+                let follow = Follow::resumed(&engine, &row.thread, &row.run, self.json).await?;
                 engine.resume(&row.run).await?;
-                follow.until_rest().await
+                follow.until_stopped().await
             }),
             None => wiring::block_on_all_cores(all(globals, &self.model_options)),
         }

@@ -123,7 +123,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
                 writeln!(out, "{}", line.text)?;
             }
             if let Some(Outcome::Done { output }) = past.outcome.as_deref() {
-                let answer = Answer::of(output, said(past));
+                let answer = Answer::of(output, last_message(past));
                 for file in &answer.files {
                     writeln!(out, "{}", fact("wrote", file.line()))?;
                 }
@@ -156,7 +156,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
 }
 
 /// The flow's last message.
-fn said(past: &History) -> Option<&str> {
+fn last_message(past: &History) -> Option<&str> {
     past.events.iter().rev().find_map(|told| match &told.event {
         Event::Said { content, .. } => Some(content.as_str()),
         _ => None,

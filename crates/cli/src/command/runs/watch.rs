@@ -1,4 +1,4 @@
-use engine::{Known, TreeWatcher};
+use engine::{SeenCounts, TreeWatcher};
 use service::global_args::GlobalArgs;
 use service::wiring;
 
@@ -26,12 +26,12 @@ impl Watch {
             let row = find::run(&**engine.store(), &self.run).await?;
             let mut view = View::new(&row.run, self.json);
             let mut interrupts = Interrupts::listen()?;
-            let mut family = TreeWatcher::watch(&engine, &row.thread, &row.run, Known::from([(row.run.clone(), self.from)]), view.watch_scope());
+            let mut family = TreeWatcher::watch(&engine, &row.thread, &row.run, SeenCounts::from([(row.run.clone(), self.from)]), view.watch_scope());
             let mut ticks = tokio::time::interval(TICK);
             let end = loop {
                 tokio::select! {
-                    heard = family.next() => match heard {
-                        Some(heard) => view.see(&heard?)?,
+                    received = family.next() => match received {
+                        Some(received) => view.see(&received?)?,
                         None => break Exit::Well,
                     },
                     exit = interrupts.next() => break exit,

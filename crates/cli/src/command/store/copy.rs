@@ -56,11 +56,11 @@ impl Copy {
             }
             let mut done = Vec::new();
             for table in &TABLES {
-                done.push(Begun::find(&*from, &*to, table, &self.to).await?);
+                done.push(CopyProgress::find(&*from, &*to, table, &self.to).await?);
             }
             let mut copied = 0;
-            for (table, begun) in TABLES.iter().zip(&done) {
-                let rows = copy(&*from, &*to, table, begun.last.clone()).await?;
+            for (table, started) in TABLES.iter().zip(&done) {
+                let rows = copy(&*from, &*to, table, started.last.clone()).await?;
                 if rows > 0 && !self.json {
                     remark(&format!("{}: {rows} rows", table.name));
                 }
@@ -75,7 +75,7 @@ impl Copy {
         let mut tables = serde_json::Map::new();
         let mut rows = 0;
         for table in &TABLES {
-            let (here, there) = (Sum::of(from, table, None).await?, Sum::of(to, table, None).await?);
+            let (here, there) = (TableDigest::of(from, table, None).await?, TableDigest::of(to, table, None).await?);
             if (here.rows, &here.digest) != (there.rows, &there.digest) {
                 return Err(ServiceError::Failed(format!(
                     "{} differs after the copy: {} rows with digest {}, and {} rows with digest {}; was one of the stores used meanwhile?",
@@ -106,20 +106,20 @@ async fn open(named: &str, globals: &GlobalArgs, must_exist: bool) -> Result<Arc
 }
 
 /// Progress of an earlier copy of a table.
-struct Begun {
+struct CopyProgress {
     last: Option<Vec<Cell>>,
 }
 
-impl Begun {
-    async fn find(from: &dyn Transfer, to: &dyn Transfer, table: &Table, name: &str) -> Result<Begun> {
-        let there = Sum::of(to, table, None).await?;
+impl CopyProgress {
+    async fn find(from: &dyn Transfer, to: &dyn Transfer, table: &Table, name: &str) -> Result<CopyProgress> {
+        let there = TableDigest::of(to, table, None).await?;
         if there.rows > 0 {
-            let here = Sum::of(from, table, there.last.as_deref()).await?;
+            let here = TableDigest::of(from, table, there.last.as_deref()).await?;
             if (here.rows, &here.digest) != (there.rows, &there.digest) {
                 return Err(ServiceError::Usage(format!("{name} has {} of its own; copy into an empty database", table.name)));
             }
         }
-        Ok(Begun { last: there.last })
+        Ok(CopyProgress { last: there.last })
     }
 }
 
@@ -139,15 +139,15 @@ async fn copy(from: &dyn Transfer, to: &dyn Transfer, table: &Table, mut last: O
 }
 
 /// Count and hash of a table's rows, in key order.
-struct Sum {
+struct TableDigest {
     rows: u64,
     digest: String,
     last: Option<Vec<Cell>>,
 }
 
-impl Sum {
+impl TableDigest {
     /// Up to and including a key, or all.
-    async fn of(side: &dyn Transfer, table: &Table, up_to: Option<&[Cell]>) -> Result<Sum> {
+    async fn of(side: &dyn Transfer, table: &Table, up_to: Option<&[Cell]>) -> Result<TableDigest> {
         let mut hash = Sha256::new();
         let (mut count, mut last) = (0, None);
         loop {
@@ -158,11 +158,11 @@ impl Sum {
                 count += 1;
                 last = Some(row[..table.keys].to_vec());
                 if up_to.is_some() && last.as_deref() == up_to {
-                    return Ok(Sum { rows: count, digest: hex(hash), last });
+                    return Ok(TableDigest { rows: count, digest: hex(hash), last });
                 }
             }
             if is_last {
-                return Ok(Sum { rows: count, digest: hex(hash), last });
+                return Ok(TableDigest { rows: count, digest: hex(hash), last });
             }
         }
     }

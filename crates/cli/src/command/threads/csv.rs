@@ -41,9 +41,9 @@ pub(super) async fn export(store: &dyn Store, thread: &ThreadId, to: Option<&Pat
 }
 
 async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
-    let mut said = said(store, thread).await?;
+    let mut said = turns_by_run(store, thread).await?;
     let mut rows: Vec<Row> = Vec::new();
-    for run in asked(store, thread).await? {
+    for run in root_runs(store, thread).await? {
         let output = engine::result_of(&run).and_then(|closing| closing.outcome.output().cloned()).unwrap_or_default();
         if let Some(imported) = output.get("rows").filter(|_| run.flow == IMPORT) {
             let imported = Vec::<Row>::deserialize(imported);
@@ -73,7 +73,7 @@ struct Turn {
 }
 
 /// The messages of each run in the thread.
-async fn said(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Turn>> {
+async fn turns_by_run(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Turn>> {
     let mut turns: HashMap<RunId, Turn> = HashMap::new();
     let mut from = 0;
     loop {
@@ -94,7 +94,7 @@ async fn said(store: &dyn Store, thread: &ThreadId) -> Result<HashMap<RunId, Tur
 }
 
 /// The root runs, oldest first.
-async fn asked(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
+async fn root_runs(store: &dyn Store, thread: &ThreadId) -> Result<Vec<RunRow>> {
     let mut runs: Vec<RunRow> = Vec::new();
     let mut before = None;
     loop {

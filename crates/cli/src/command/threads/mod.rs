@@ -4,13 +4,13 @@ mod sharing;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use audit::What;
+use audit::EventKind;
 use graph::ThreadId;
 use serde_json::json;
 use server::conversation;
 use service::global_args::GlobalArgs;
 use service::{audited, thread_files, wiring};
-use store::{Freed, Retention, RunFilter, Store, StoreError};
+use store::{DeletionReport, Retention, RunFilter, Store, StoreError};
 use terminal::{BOLD, DIM, Table, age, bytes, now_ms, one_line, paint, tail};
 
 use crate::exit::{Exit, Result, ServiceError};
@@ -225,10 +225,10 @@ async fn show(store: &dyn Store, thread: &ThreadId, as_json: bool) -> Result<Exi
 }
 
 /// Removes the files of deleted threads, and prints what was deleted.
-fn freed(globals: &GlobalArgs, freed: &Freed) -> Result<Exit> {
+fn freed(globals: &GlobalArgs, freed: &DeletionReport) -> Result<Exit> {
     thread_files::remove(globals, &freed.deleted)?;
     for thread in &freed.deleted {
-        audited::record(globals, What::ThreadDeleted, |event| event.thread(thread.as_str()))?;
+        audited::record(globals, EventKind::ThreadDeleted, |event| event.thread(thread.as_str()))?;
     }
     writeln!(anstream::stdout(), "deleted {} threads with {} runs; {} freed", freed.threads, freed.runs, bytes(freed.bytes))?;
     Ok(Exit::Well)

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use audit::What;
+use audit::EventKind;
 use graph::ThreadId;
 use server::conversation::{details, shares};
 use service::audited;
@@ -27,7 +27,7 @@ pub(super) async fn rename(store: &dyn Store, thread: &ThreadId, title: String) 
 
 pub(super) async fn share(globals: &GlobalArgs, store: &dyn Store, thread: &ThreadId, server: &str) -> Result<Exit> {
     let row = row(store, thread).await?;
-    audited::record(globals, What::ThreadShared, |event| event.thread(thread.as_str()))?;
+    audited::record(globals, EventKind::ThreadShared, |event| event.thread(thread.as_str()))?;
     let share = shares::make(store, &row, None).await.map_err(|problem| ServiceError::Usage(problem.message))?;
     let mut out = anstream::stdout().lock();
     writeln!(out, "{}{}", server.trim_end_matches('/'), share.path.unwrap_or_default())?;
@@ -52,7 +52,7 @@ pub(super) async fn revoke(globals: &GlobalArgs, store: &dyn Store, thread: &Thr
     if let (0, Some(id)) = (revoked, id) {
         return Err(ServiceError::Usage(format!("the thread {thread} has no link {id:?}; `baton threads shares {thread}` lists them")));
     }
-    audited::record(globals, What::ThreadUnshared, |event| event.thread(thread.as_str()))?;
+    audited::record(globals, EventKind::ThreadUnshared, |event| event.thread(thread.as_str()))?;
     writeln!(anstream::stdout(), "revoked {revoked} links of {thread}")?;
     Ok(Exit::Well)
 }

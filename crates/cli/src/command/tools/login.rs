@@ -7,7 +7,7 @@ use server::registry::Loopback;
 use service::hub::Servers;
 use terminal::remark;
 
-use super::trouble;
+use super::service_error;
 use crate::exit::{Result, ServiceError};
 
 /// How long the new connection may take before the command ends without having seen it.
@@ -48,7 +48,7 @@ impl Login {
             ServiceError::Usage(format!("cannot listen on port {} of this machine: {error}; choose another with --port", self.port))
         };
         let loopback = Loopback::bind(self.port).await.map_err(listen)?;
-        let login = hub.begin_login(&self.server, loopback.address()).await.map_err(trouble)?;
+        let login = hub.begin_login(&self.server, loopback.address()).await.map_err(service_error)?;
         let name = login.server().to_owned();
         remark(&format!("open this address in a browser, and agree that Baton may use {name}:"));
         writeln!(anstream::stdout(), "{}", login.address())?;
@@ -72,7 +72,7 @@ impl Login {
                 }
             }
         };
-        login.finish(&callback).await.map_err(trouble)?;
+        login.finish(&callback).await.map_err(service_error)?;
         remark(&format!("signed in at {name}; its tokens are kept for this account and refreshed by themselves"));
         self.report(hub, &name).await;
         Ok(())

@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use audit::What;
+use audit::EventKind;
 use graph::UserId;
 use server::api::permissions;
 use service::audited;
@@ -94,7 +94,7 @@ impl Permissions {
         }
         for row in meant {
             store.revoke_permission(&user, row.permission).await?;
-            audited::record(globals, What::PermissionRevoked, |event| event.tool(row.grant.name()))?;
+            audited::record(globals, EventKind::PermissionRevoked, |event| event.tool(row.grant.name()))?;
             if self.json {
                 writeln!(std::io::stdout(), "{}", serde_json::to_string(&permissions::described(row))?)?;
             }
@@ -109,7 +109,7 @@ impl Permissions {
             false => Grant::Server { server: name.to_owned() },
         };
         let permission = NewPermission { user: UserId::default(), grant, created_ms: now_ms() };
-        audited::record(globals, What::PermissionAllowed, |event| event.tool(name))?;
+        audited::record(globals, EventKind::PermissionAllowed, |event| event.tool(name))?;
         let number = store.keep_permission(permission).await?;
         if self.json {
             let rows = store.permissions(&UserId::default()).await?;

@@ -3,10 +3,10 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use audit::What;
+use audit::EventKind;
 use graph::{ThreadId, UserId};
 use serde_json::json;
-use store::{Freed, RecordFilter, Store};
+use store::{DeletionReport, RecordFilter, Store};
 use terminal::{now_ms, remark};
 
 use super::{counted, files_of, known, threads};
@@ -42,7 +42,7 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
         }
         return Ok(Exit::Usage);
     }
-    audited::record(globals, What::UserDeleted, |event| event.detail(format!("the data of {user}")))?;
+    audited::record(globals, EventKind::UserDeleted, |event| event.detail(format!("the data of {user}")))?;
     for (_, folder) in folders.all() {
         remove(folder)?;
     }
@@ -71,11 +71,11 @@ pub(super) fn run(globals: &GlobalArgs, name: &str, is_sure: bool, as_json: bool
 }
 
 /// Row by row, while servers may run. Who comes in with a token of the user is kept out first; what is interrupted can be repeated.
-async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadId]) -> Result<Freed> {
+async fn delete_shared_rows(store: &dyn Store, user: &UserId, threads: &[ThreadId]) -> Result<DeletionReport> {
     for row in store.tokens().await?.iter().filter(|row| row.user == *user) {
         store.drop_token(row.token).await?;
     }
-    let mut freed = Freed::default();
+    let mut freed = DeletionReport::default();
     for thread in threads {
         let one = store.delete_thread(thread, now_ms()).await.map_err(|error| {
             ServiceError::Failed(format!("the thread {thread} cannot be deleted: {error}; end its run (`baton runs list`), and repeat this command"))

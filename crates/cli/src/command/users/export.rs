@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::Path;
 
-use audit::What;
+use audit::EventKind;
 use graph::{ThreadId, UserId};
 use serde_json::{Value, json};
 use store::{NoteFilter, RecordFilter, RunFilter, Store};
@@ -26,7 +26,7 @@ pub(super) async fn run(globals: &GlobalArgs, user: &str, file: &Path, as_json: 
     let store = &*store;
     let user = known(globals, store, user).await?;
     let mut archive = Writer::create(file)?;
-    archive.add_text(Path::new("user.json"), &pretty(&about(store, &user).await?)?)?;
+    archive.add_text(Path::new("user.json"), &pretty(&token_list(store, &user).await?)?)?;
     for kind in server::record_kinds() {
         let documents = documents(store, &user, kind).await?;
         if !documents.is_empty() {
@@ -51,7 +51,7 @@ pub(super) async fn run(globals: &GlobalArgs, user: &str, file: &Path, as_json: 
         }
     }
     let files = archive.count();
-    audited::record(globals, What::UserExported, |event| event.detail(format!("the data of {user}")))?;
+    audited::record(globals, EventKind::UserExported, |event| event.detail(format!("the data of {user}")))?;
     let size = archive.finish(format!("user {user}"), now_ms())?;
     let mut out = anstream::stdout();
     match as_json {
@@ -66,7 +66,7 @@ fn pretty(value: &Value) -> Result<String> {
 }
 
 /// Tokens without their secrets.
-async fn about(store: &dyn Store, user: &UserId) -> Result<Value> {
+async fn token_list(store: &dyn Store, user: &UserId) -> Result<Value> {
     let notes = store.notes(NoteFilter { user: user.clone(), flow: None, thread: None, now_ms: 0, limit: NOTES_MAX }).await?;
     let is_theirs = |row: &store::TokenRow| row.user == *user;
     let tokens = store.tokens().await?.into_iter().filter(is_theirs);

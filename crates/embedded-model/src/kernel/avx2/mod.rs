@@ -150,7 +150,7 @@ fn ahead_of<T>(now: &T) {
 /// About a tile of Q4_K. One row from memory: 11.8 GB/s without, 14 to 18 with this, no more with twice as much (AMD EPYC, Zen 3).
 const AHEAD_BYTES: usize = 2432;
 
-/// A tile as several rows want it.
+/// A tile in the layout for several rows.
 #[repr(C, align(64))]
 struct Unpacked {
     /// Of each four values a byte each, unsigned, for rows 0‥7 and 8‥15.

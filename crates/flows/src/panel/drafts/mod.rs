@@ -9,10 +9,10 @@ use graph::{Ask, END, Go, Graph, GraphError, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::critics::{Judged, ask_about, judge};
+use super::critics::{CriticDecision, ask_about, judge};
 use super::review::Draft;
 use crate::input::ModelProfile;
-use crate::verify::{Check, Means, Verify};
+use crate::verify::{Check, CheckOptions, Verify};
 
 const DRAFTS: &str = include_str!("drafts.jsonl");
 
@@ -78,18 +78,18 @@ pub fn read(text: &str) -> Result<Vec<LabelledDraft>, String> {
 }
 
 /// One judgement as a graph, so that a measurement makes exactly the calls that a panel makes. Its input is `{draft, model, verify?}`, its
-/// output a [`Judged`] or `{error}`.
+/// output a [`CriticDecision`] or `{error}`.
 pub fn critic() -> Result<Graph, GraphError> {
-    Graph::of::<Judging>("panel_critic")
+    Graph::of::<DraftReview>("panel_critic")
         .node("check", (ask_check, fold_check), &["check", "judge"])
         .node("judge", (ask, fold), &[END])
-        .input(|task: Judging| task)
+        .input(|task: DraftReview| task)
         .output(output)
         .build()
 }
 
 #[derive(Serialize, Deserialize)]
-struct Judging {
+struct DraftReview {
     draft: LabelledDraft,
     model: ModelProfile,
     #[serde(default)]
@@ -97,12 +97,12 @@ struct Judging {
     #[serde(default)]
     check: Option<Check>,
     #[serde(default)]
-    outcome: Option<Result<Judged, String>>,
+    outcome: Option<Result<CriticDecision, String>>,
 }
 
-impl Judging {
-    fn means(&self) -> Means<'_> {
-        Means { verify: self.verify, model: &self.model }
+impl DraftReview {
+    fn means(&self) -> CheckOptions<'_> {
+        CheckOptions { verify: self.verify, model: &self.model }
     }
 
     fn check(&self, spans: &[Span]) -> Check {
@@ -110,12 +110,12 @@ impl Judging {
     }
 }
 
-fn ask_check(s: &Judging) -> Ask {
+fn ask_check(s: &DraftReview) -> Ask {
     let spans = s.draft.spans();
     Ask { requests: s.check(&spans).request(&spans, s.means()).into_iter().collect() }
 }
 
-fn fold_check(s: &mut Judging, replies: &Replies<'_>) -> Go {
+fn fold_check(s: &mut DraftReview, replies: &Replies<'_>) -> Go {
     let spans = s.draft.spans();
     let mut check = s.check(&spans);
     if !check.is_done() {
@@ -126,13 +126,13 @@ fn fold_check(s: &mut Judging, replies: &Replies<'_>) -> Go {
     Go::to(to)
 }
 
-fn ask(s: &Judging) -> Ask {
+fn ask(s: &DraftReview) -> Ask {
     let spans = s.draft.spans();
     let judged = s.check(&spans).judged(&spans);
     Ask { requests: ask_about(&s.model, &s.draft.draft(&spans, judged.as_ref())).into_iter().collect() }
 }
 
-fn fold(s: &mut Judging, replies: &Replies<'_>) -> Go {
+fn fold(s: &mut DraftReview, replies: &Replies<'_>) -> Go {
     let spans = s.draft.spans();
     let judged = s.check(&spans).judged(&spans);
     let draft = s.draft.draft(&spans, judged.as_ref());
@@ -143,7 +143,7 @@ fn fold(s: &mut Judging, replies: &Replies<'_>) -> Go {
     Go::end()
 }
 
-fn output(s: &Judging) -> Value {
+fn output(s: &DraftReview) -> Value {
     match &s.outcome {
         Some(Ok(judged)) => json!(judged),
         Some(Err(why)) => json!({ "error": why }),

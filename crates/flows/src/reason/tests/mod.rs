@@ -1,18 +1,20 @@
+mod learning;
+mod steps;
 mod tasks;
 
 use graph::{Effect, FailureKind, Outcome, Reply};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::played::{Played, failed, found, play, tools, words};
+use crate::played::{PlayedRun, failed, found, play, tools, words};
 
 type Script<'s> = &'s [(&'s str, &'s [Reply])];
 
 /// Replies in turn for the named effects, the last one repeats; others succeed.
-fn check(input: Value, script: Script<'_>) -> Played {
-    let mut heard = std::collections::BTreeMap::<String, usize>::new();
+fn check(input: Value, script: Script<'_>) -> PlayedRun {
+    let mut received = std::collections::BTreeMap::<String, usize>::new();
     play("reason", input, &mut |effect, _| {
-        let at = heard.entry(effect.name().to_owned()).or_default();
+        let at = received.entry(effect.name().to_owned()).or_default();
         *at += 1;
         if let Some((_, replies)) = script.iter().find(|(name, _)| *name == effect.name()) {
             return Some(replies[(*at - 1).min(replies.len() - 1)].clone());
@@ -154,29 +156,6 @@ fn r3_a_plan_has_steps_complexity_criteria_and_tools() {
 }
 
 #[test]
-fn r3_steps_use_what_earlier_ones_found_and_others_go_side_by_side() {
-    let chained = plan(&[
-        ("docs.search", json!({ "query": "bridge" })),
-        ("web.search", json!({ "query": "tower" })),
-        ("web.search", json!({ "query": "more about {{1}}" })),
-    ]);
-    let mut waves = Vec::new();
-    let graph = flow().unwrap();
-    let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", hard())).unwrap();
-    while let graph::Next::Perform(jobs) = run.next() {
-        waves.push(jobs.iter().map(|job| words(&job.effect)).collect::<Vec<_>>());
-        for job in jobs {
-            let reply = if job.effect.name() == "plan" { chained.clone() } else { usual(job.effect.name()) };
-            run.feed(job.task, job.attempt, reply).unwrap();
-        }
-    }
-    let tools: Vec<&Vec<String>> =
-        waves.iter().filter(|wave| wave[0].contains("query") && wave[0].contains("search\"")).filter(|wave| !wave[0].contains("registry")).collect();
-    assert_eq!((tools[0].len(), tools[1].len()), (2, 1), "{tools:?}");
-    assert!(tools[1][0].contains("more about The bridge was built in 1901."), "{tools:?}");
-}
-
-#[test]
 fn r14_a_plan_that_cannot_be_used_is_made_again_with_its_error_then_simplified_then_left_out() {
     let good = plan(&[("docs.search", json!({ "query": "bridge year" }))]);
     let cases = [
@@ -199,6 +178,17 @@ fn r14_a_plan_that_cannot_be_used_is_made_again_with_its_error_then_simplified_t
         assert_eq!((never.count("tool docs.search"), &never.output()["answer"]), (0, &json!("I do not know.")));
         assert!(never.output()["degraded"][0].as_str().unwrap().contains(why), "{}", never.output());
     }
+}
+
+#[test]
+fn r14_without_a_usable_plan_in_a_later_iteration_the_results_so_far_are_reported() {
+    // Two steps, so that the first iteration ends with a reflection.
+    let good = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
+    let broken = plan(&[("no.such", json!({}))]);
+    let end = check(simple(), &[("plan", &[good, broken]), ("reflect", &[reflection(false, true)])]);
+    assert_eq!((end.count("model plan"), end.count("model reflect"), end.count("tool docs.search")), (4, 1, 1), "{:?}", end.asked());
+    assert!(end.output()["answer"].as_str().unwrap().contains("1901"), "{}", end.output());
+    assert!(end.output()["degraded"].to_string().contains("no.such"), "{}", end.output());
 }
 
 #[test]
@@ -236,125 +226,6 @@ fn s11_a_planner_that_misses_a_tool_looks_for_more() {
     // The number of searches is limited.
     let ever = check(input, &[("registry.tools", &listings), ("plan", &[search]), ("answer", &[Reply::ok("No tool can do that.")])]);
     assert_eq!((ever.notes("tools_found").len(), &ever.output()["answer"]), (2, &json!("No tool can do that.")));
-}
-
-#[test]
-fn r4_a_result_says_success_output_error_time_and_tool() {
-    let slow = found("docs.search", &[("bridge", "The bridge was built in 1901.")]).taking_us(42_000);
-    let end = check(hard(), &[("docs.search", &[slow])]);
-    let result = &end.output()["results"][0];
-    assert_eq!(result["success"], true);
-    assert_eq!(result["output"]["text"], "The bridge was built in 1901.");
-    assert_eq!((&result["error"], &result["execution_time_ms"], &result["tool_used"]), (&Value::Null, &json!(42), &json!("docs.search")));
-}
-
-#[test]
-fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported() {
-    let asked = plan(&[("docs.search", json!({ "query": "When was the \"bridge\" built?" }))]);
-    let tried = |end: &Played| -> Vec<String> {
-        end.effects.iter().filter(|effect| effect.name().ends_with(".search")).map(|effect| format!("{} {}", effect.name(), words(effect))).collect()
-    };
-    let nothing = Reply::ok(json!({ "text": " ", "spans": [] }));
-    let good = usual("docs.search");
-    let second = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", &[nothing.clone(), good])]);
-    assert!(tried(&second)[1].contains("\"bridge built\""), "{:?}", tried(&second));
-    assert_eq!((&second.output()["results"][0]["attempts"], &second.output()["results"][0]["success"]), (&json!(2), &json!(true)));
-    let third = check(hard(), &[("plan", std::slice::from_ref(&asked)), ("docs.search", std::slice::from_ref(&nothing))]);
-    assert_eq!((&third.output()["results"][0]["attempts"], &third.output()["results"][0]["tool_used"]), (&json!(3), &json!("web.search")));
-    let never = check(hard(), &[("plan", &[asked]), ("docs.search", &[nothing]), ("web.search", &[failed(FailureKind::Tool)])]);
-    let result = &never.output()["results"][0];
-    assert_eq!((&result["success"], &result["attempts"], &result["error"]), (&json!(false), &json!(3), &json!("tool: no luck")));
-    let told = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
-    assert!(told.contains("failed: tool: no luck"), "{told}");
-}
-
-#[test]
-fn r4_what_changes_something_is_never_done_twice() {
-    let append = plan(&[("files.append", json!({ "text": "x" }))]);
-    for kind in [FailureKind::Tool, FailureKind::InDoubt, FailureKind::Timeout, FailureKind::Network, FailureKind::Refused] {
-        // Not even if the reflection wants to continue and the planner plans it again.
-        for reflected in [reflection(false, false), reflection(false, true)] {
-            let script: Script<'_> = &[("plan", std::slice::from_ref(&append)), ("files.append", &[failed(kind)]), ("reflect", &[reflected])];
-            let end = check(hard(), script);
-            assert_eq!((end.count("tool files.append"), end.count("tool docs.search")), (1, 0), "{kind}");
-            assert_eq!(end.output()["results"][0]["success"], false);
-            assert!(end.output()["answer"].as_str().unwrap().contains("Not done: files.append: "), "{kind}: {}", end.output()["answer"]);
-        }
-    }
-}
-
-#[test]
-fn r4_what_changes_something_is_done_in_order_and_not_after_a_failure() {
-    let steps = plan(&[
-        ("docs.search", json!({ "query": "a" })),
-        ("files.append", json!({ "text": "1" })),
-        ("web.search", json!({ "query": "b" })),
-        ("files.append", json!({ "text": "2" })),
-    ]);
-    let done = Reply::ok(json!({ "text": "written", "spans": [] }));
-    let waves = |append: &Reply| {
-        let graph = flow().unwrap();
-        let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", simple())).unwrap();
-        let mut waves = Vec::new();
-        while let graph::Next::Perform(jobs) = run.next() {
-            waves.push(jobs.iter().map(|job| job.effect.name().to_owned()).collect::<Vec<_>>().join(" "));
-            for job in jobs {
-                let reply = match job.effect.name() {
-                    "plan" => steps.clone(),
-                    "files.append" => append.clone(),
-                    name => usual(name),
-                };
-                run.feed(job.task, job.attempt, reply).unwrap();
-            }
-        }
-        waves
-    };
-    assert_eq!(waves(&done)[2..6], ["docs.search", "files.append", "web.search", "files.append"]);
-    let stopped = waves(&failed(FailureKind::Tool));
-    assert_eq!(stopped[2..5], ["docs.search", "files.append", "web.search"]);
-    assert_eq!(stopped.iter().filter(|wave| wave.contains("files.append")).count(), 1, "{stopped:?}");
-}
-
-#[test]
-fn r4_what_was_done_is_not_done_again_in_a_later_iteration() {
-    let first = plan(&[("files.append", json!({ "text": "x" })), ("web.search", json!({ "query": "tower" }))]);
-    let done = Reply::ok(json!({ "text": "notes.txt is written and holds 2 bytes", "data": { "path": "notes.txt", "bytes": 2 }, "spans": [] }));
-    let script: Script<'_> = &[("plan", &[first]), ("files.append", &[done]), ("reflect", &[reflection(false, true), reflection(true, false)])];
-    let end = check(hard(), script);
-    assert_eq!((end.count("tool files.append"), end.count("tool web.search")), (1, 2), "looking up twice does no harm");
-    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(again.contains("Already done, not to be repeated:\n- files.append {\"text\":\"x\"}: notes.txt is written"), "{again}");
-    assert_eq!(end.output()["files"], json!([{ "path": "notes.txt", "bytes": 2 }]));
-}
-
-#[test]
-fn r4_what_needs_a_failed_step_is_not_done() {
-    let chained = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "{{1}}" }))]);
-    let end = check(hard(), &[("plan", &[chained]), ("docs.search", &[failed(FailureKind::Budget)])]);
-    let results = &end.output()["results"];
-    assert_eq!((&results[0]["success"], &results[1]["error"]), (&json!(false), &json!("it needs what step 1 did not find")));
-    // A step that succeeds on the second try is used.
-    let chained = plan(&[("docs.search", json!({ "query": "the bridge" })), ("web.search", json!({ "query": "{{1}}" }))]);
-    let end = check(hard(), &[("plan", &[chained]), ("docs.search", &[failed(FailureKind::Invalid), usual("docs.search")])]);
-    assert_eq!(end.output()["results"][1]["success"], true);
-    assert!(end.effects.contains(&graph::tool("web.search", json!({ "query": "The bridge was built in 1901." }))), "{:?}", end.effects);
-}
-
-#[test]
-fn r5_reflection_decides_and_its_words_reach_the_planner_and_the_answer() {
-    let better = json!({ "goal_achieved": false, "should_continue": true, "issues_found": ["The tower is missing."], "plan_adjustments": "Search the tower.", "final_response": "no" });
-    let end = check(hard(), &[("reflect", &[Reply::ok(better), reflection(true, false)])]);
-    let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
-    assert!(
-        !plans[0].contains("tower is missing") && plans[1].contains("- The tower is missing.") && plans[1].contains("Search the tower."),
-        "{}",
-        plans[1]
-    );
-    assert_eq!((&end.output()["reflections"][0]["final_response"], end.count("model answer")), (&Value::Null, 1), "not reached is no answer");
-    let done = json!({ "goal_achieved": true, "should_continue": false, "issues_found": [], "plan_adjustments": null, "final_response": "It was built in 1901 [1][7]." });
-    let end = check(hard(), &[("reflect", &[Reply::ok(done)])]);
-    assert_eq!((end.count("model answer"), &end.output()["refused"]), (0, &json!([7])));
-    assert!(end.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", end.output());
 }
 
 #[test]
@@ -426,56 +297,6 @@ fn r14_the_whole_run_has_a_time_limit_and_keeps_time_for_the_answer() {
 }
 
 #[test]
-fn r8_a_plan_that_worked_is_remembered_and_used_again() {
-    let first = check(hard(), &[]);
-    let remembered = first.output()["to_remember"].clone();
-    let kinds: Vec<&str> = remembered.as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
-    assert!(kinds.contains(&"plan") && kinds.contains(&"pattern"), "{kinds:?}");
-    let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
-    assert_eq!((again.count("model plan"), again.count("tool docs.search")), (0, 1));
-    assert!(again.output()["answer"].as_str().unwrap().contains("1901"));
-    // Its tools must still exist.
-    let gone = check(with(hard(), json!({ "remembered": remembered })), &[("registry.tools", &[tools(json!([]))])]);
-    assert_eq!(gone.count("tool docs.search"), 0);
-}
-
-#[test]
-fn r8_nothing_with_side_effects_is_remembered_or_recalled() {
-    let append = plan(&[("files.append", json!({ "text": "x" }))]);
-    let done = Reply::ok(json!({ "text": "done", "spans": [] }));
-    let end = check(
-        hard(),
-        &[("plan", std::slice::from_ref(&append)), ("files.append", std::slice::from_ref(&done)), ("reflect", &[reflection(true, false)])],
-    );
-    let kinds: Vec<&str> = end.output()["to_remember"].as_array().unwrap().iter().filter_map(|one| one["kind"].as_str()).collect();
-    assert_eq!((kinds, end.count("tool files.append")), (Vec::<&str>::new(), 1));
-    // Not even after a failed iteration, nor in the harmless one after it.
-    let end = check(
-        hard(),
-        &[
-            ("plan", &[append, usual("plan")]),
-            ("files.append", &[failed(FailureKind::Tool)]),
-            ("reflect", &[reflection(false, true), reflection(true, false)]),
-        ],
-    );
-    assert_eq!((&end.output()["to_remember"], end.count("tool docs.search")), (&json!([]), 1));
-    // A plan inserted by someone else is not used either.
-    let planted = json!([{ "kind": "plan", "key": key(hard()["question"].as_str().unwrap()), "value": {
-        "steps": [{ "tool": "files.append", "arguments": { "text": "evil" } }], "estimated_complexity": "simple" } }]);
-    let end = check(with(hard(), json!({ "remembered": planted })), &[]);
-    assert_eq!((end.count("tool files.append"), end.count("model plan")), (0, 1));
-}
-
-#[test]
-fn r8_a_remembered_plan_that_did_not_do_is_forgotten() {
-    let remembered = check(hard(), &[]).output()["to_remember"].clone();
-    let missed = check(with(hard(), json!({ "remembered": remembered })), &[("reflect", &[reflection(false, false)])]);
-    assert_eq!(missed.count("model plan"), 0);
-    let plans: Vec<&Value> = missed.output()["to_remember"].as_array().unwrap().iter().filter(|one| one["kind"] == "plan").collect();
-    assert_eq!((plans.len(), &plans[0]["value"]), (1, &Value::Null), "null takes the place of the old one");
-}
-
-#[test]
 fn s7_a_plan_in_the_wrong_form_is_still_read() {
     let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
     let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{said}")));
@@ -499,17 +320,6 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
         end.effects
     );
     assert_eq!(end.said[0].1, "And in 2020?", "the thread keeps what was said");
-}
-
-#[test]
-fn r8_what_reflection_found_is_advice_to_the_next_planner() {
-    let missed = reflection(false, false);
-    let first = check(hard(), &[("reflect", &[missed])]);
-    let remembered = first.output()["to_remember"].clone();
-    let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
-    let told = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(told.contains("A similar request taught this: Look elsewhere."), "{told}");
-    assert_eq!(again.count("model reflect"), 1, "new results are judged anew");
 }
 
 #[test]
@@ -541,81 +351,6 @@ fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
     assert_eq!((end.count("model answer"), &end.output()["answer"]), (3, &json!("It is.")));
 }
 
-/// Milliseconds with a model of 1,000 ms and tools of 100 ms, with parallel calls counted once.
-fn took_ms(input: Value, script: Script<'_>) -> u64 {
-    let graph = flow().unwrap();
-    let mut run = graph::Run::start(&graph, graph::Start::new("reason", "t", "r", input)).unwrap();
-    let mut took_ms = 0;
-    while let graph::Next::Perform(jobs) = run.next() {
-        took_ms += jobs.iter().map(|job| if job.effect.kind() == "model" { 1_000 } else { 100 }).max().unwrap_or_default();
-        for job in jobs {
-            let reply = script
-                .iter()
-                .find(|(name, _)| *name == job.effect.name())
-                .map_or_else(|| usual(job.effect.name()), |(_, replies)| replies[0].clone());
-            run.feed(job.task, job.attempt, reply).unwrap();
-        }
-    }
-    took_ms
-}
-
-#[test]
-fn r12_a_plan_of_one_step_takes_one_model_call_or_two() {
-    let mut drafted = json!({ "analysis": "A year is wanted.", "steps": [{ "tool": "docs.search", "arguments": { "query": "bridge" } }], "estimated_complexity": "simple", "success_criteria": [] });
-    drafted["answer"] = json!("The bridge was built in 1901.");
-    let supported: Script<'_> = &[("plan", &[Reply::ok(drafted.clone())])];
-    let calls = |end: &Played| end.effects.iter().filter(|effect| effect.kind() == "model").count();
-    // The planner's draft, checked against the step's result.
-    let end = check(simple(), supported);
-    assert_eq!((calls(&end), end.path.last().unwrap().as_str()), (1, "respond"));
-    assert!(end.output()["answer"].as_str().unwrap().starts_with("The bridge was built in 1901 [1]."), "{}", end.output());
-    // The results do not support it, so a model must read them.
-    drafted["answer"] = json!("The bridge was built in 1899.");
-    let end = check(simple(), &[("plan", &[Reply::ok(drafted)])]);
-    assert_eq!((calls(&end), end.count("model answer")), (2, 1));
-    assert!(!end.output()["answer"].as_str().unwrap().contains("1899"));
-    let direct = took_ms(with(simple(), json!({ "way": "direct" })), &[]);
-    let ratio = |script: Script<'_>| took_ms(simple(), script) as f64 / direct as f64;
-    assert!(ratio(supported) < 2.0, "{}", ratio(supported));
-    assert!(ratio(&[]) < 2.5, "plan and answer, no more: {}", ratio(&[]));
-    // No step is needed: the plan contains the answer.
-    let none = Reply::ok(json!({ "steps": [], "answer": "Paris.", "estimated_complexity": "simple", "success_criteria": [] }));
-    let end = check(simple(), &[("plan", std::slice::from_ref(&none))]);
-    assert_eq!((calls(&end), &end.output()["answer"]), (1, &json!("Paris.")));
-}
-
-#[test]
-fn r5_the_call_that_answers_one_step_may_say_that_something_is_missing() {
-    let missing = Reply::ok("MISSING: the year of the tower");
-    let end = check(simple(), &[("answer", &[missing, Reply::ok("The bridge was built in 1901 [1].")])]);
-    assert_eq!((&end.output()["iterations"], end.count("model reflect")), (&json!(2), 0));
-    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(again.contains("- the year of the tower"), "{again}");
-    // In the last iteration nothing can be reported as missing.
-    let last = check(with(simple(), json!({ "max_iterations": 1 })), &[("answer", &[Reply::ok("The bridge was built in 1901 [1].")])]);
-    assert!(!words(last.effects.iter().find(|effect| effect.name() == "answer").unwrap()).contains("MISSING"));
-}
-
-#[test]
-fn r13_what_only_the_user_knows_is_asked() {
-    let unclear =
-        Reply::ok(json!({ "steps": [], "ask_user": "Which bridge do you mean?", "estimated_complexity": "simple", "success_criteria": [] }));
-    let script: Script<'_> = &[("plan", &[unclear.clone(), usual("plan")]), ("person", &[Reply::ok("The stone one")])];
-    let end = check(simple(), script);
-    assert!(end.effects.iter().any(|effect| matches!(effect, Effect::AskPerson(question) if question.prompt == "Which bridge do you mean?")));
-    let again = end.effects.iter().rfind(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(again.contains("The user was asked: Which bridge do you mean?\nThe user answered: The stone one"), "{again}");
-    assert!(end.output()["answer"].as_str().unwrap().contains("1901"));
-    // The number of questions is limited, and none is asked if a quick answer is wanted.
-    let ever = check(
-        simple(),
-        &[("plan", std::slice::from_ref(&unclear)), ("person", &[failed(FailureKind::Cancelled)]), ("answer", &[Reply::ok("Some bridge.")])],
-    );
-    assert_eq!((ever.count("person person"), &ever.output()["answer"]), (2, &json!("Some bridge.")));
-    let quick = check(with(simple(), json!({ "depth": "quick" })), &[("plan", &[unclear]), ("answer", &[Reply::ok("Some bridge.")])]);
-    assert_eq!(quick.count("person person"), 0);
-}
-
 #[test]
 fn r13_depth_says_how_much_is_done() {
     let two = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
@@ -644,25 +379,6 @@ fn a_small_model_gets_the_short_forms() {
     let Effect::CallModel(call) = end.effects.iter().find(|effect| effect.name() == "reflect").unwrap() else { panic!() };
     assert_eq!(call.schema.as_ref().unwrap()["required"], json!(["goal_achieved", "should_continue"]));
     assert!(end.output()["answer"].as_str().unwrap().contains("1901"));
-}
-
-#[test]
-fn a_plan_waits_for_a_person_if_asked_to() {
-    let mut input = hard();
-    input["approve"] = json!("plan");
-    let yes = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": true }))])]);
-    assert!(yes.path.contains(&"approve_plan".to_owned()) && yes.count("tool docs.search") == 1);
-    let mended = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
-    let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
-    assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
-    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false }))])]);
-    assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
-    let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too slow" }))])]);
-    assert_eq!(no.output()["answer"], "I was asked not to carry out this plan: too slow.");
-    let revise = Reply::ok(json!({ "approve": false, "revise": "use the web" }));
-    let revised = check(input, &[("person", &[revise, Reply::ok(json!({ "approve": true }))])]);
-    let plans: Vec<String> = revised.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
-    assert!(plans.len() == 2 && plans[1].contains("- use the web") && plans[1].contains("docs.search"), "{plans:?}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use graph::{Effect, FailureKind, Reply};
 use serde_json::{Value, json};
 
 use super::{check, flow, large, plan, reflection, simple, usual, with};
-use crate::played::{Played, failed, play, tools, words};
+use crate::played::{PlayedRun, failed, play, tools, words};
 
 fn task_tools() -> Reply {
     let object = |required: &[&str], properties: Value| json!({ "type": "object", "required": required, "additionalProperties": false, "properties": properties });
@@ -53,7 +53,7 @@ fn task_reply(effect: &Effect) -> Reply {
     }
 }
 
-fn task(question: &str, is_small: bool, planned: &Reply) -> Played {
+fn task(question: &str, is_small: bool, planned: &Reply) -> PlayedRun {
     let model = if is_small { json!({ "is_small": true, "context_tokens": 8_192 }) } else { large() };
     play("reason", json!({ "question": question, "model": model }), &mut |effect, _| {
         Some(match effect.name() {

@@ -27,7 +27,7 @@ pub(super) struct FixedHandler {
     first_model_call: Mutex<Option<Instant>>,
 }
 
-pub(super) struct Counted {
+pub(super) struct CallCounts {
     pub(super) model_calls: u64,
     pub(super) tokens: u64,
 }
@@ -63,8 +63,8 @@ impl FixedHandler {
         self.is_counting.store(false, Ordering::Relaxed);
     }
 
-    pub(super) fn counted(&self) -> Counted {
-        Counted { model_calls: self.model_calls.load(Ordering::Relaxed), tokens: self.tokens.load(Ordering::Relaxed) }
+    pub(super) fn counted(&self) -> CallCounts {
+        CallCounts { model_calls: self.model_calls.load(Ordering::Relaxed), tokens: self.tokens.load(Ordering::Relaxed) }
     }
 
     /// Time of the first model call since this was last called.

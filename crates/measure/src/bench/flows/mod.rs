@@ -26,9 +26,9 @@ use store::{SqliteSettings, SqliteStore};
 use terminal::remark;
 
 use super::durable::median;
-use super::ground::{Found, Ground, replay_any, us_since, whole};
-use super::report::{Aim, Number, Numbers, Report, keep_best};
-use super::{How, wrong};
+use super::ground::{BenchSetup, Found, replay_any, us_since, whole};
+use super::report::{Goal, Number, Numbers, Report, keep_best};
+use super::{BenchOptions, wrong};
 use cases::Case;
 use handler::FixedHandler;
 
@@ -37,7 +37,7 @@ use handler::FixedHandler;
 #[command(after_help = AFTER_HELP)]
 pub struct FlowsBench {
     #[command(flatten)]
-    how: How,
+    how: BenchOptions,
 }
 
 const AFTER_HELP: &str = "\
@@ -49,38 +49,38 @@ Examples:
 
 /// All numbers, in output order. The targets are the issue's.
 pub(crate) const NUMBERS: [Number; 29] = [
-    number("search.model_calls", "search: model calls", "", Aim::AtMost(2.0)),
-    number("search.tokens", "… and tokens, told and said", "", Aim::None),
-    number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Aim::AtMost(2.0)),
-    number("search.alone_ms", "… and alone, where every commit waits for the disk", "ms", Aim::None),
-    number("search.discover_ms", "… and until a plan is asked for, with the real list of tools", "ms", Aim::AtMost(100.0)),
-    number("chat.model_calls", "chat: model calls", "", Aim::None),
-    number("chat.tokens", "… and tokens", "", Aim::None),
-    number("chat.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
-    number("chat.alone_ms", "… and alone", "ms", Aim::None),
-    number("reason.model_calls", "reason, every phase with a model: model calls", "", Aim::None),
-    number("reason.tokens", "… and tokens", "", Aim::None),
-    number("reason.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
-    number("reason.alone_ms", "… and alone", "ms", Aim::None),
-    number("panel.model_calls", "panel, two research steps: model calls", "", Aim::None),
-    number("panel.tokens", "… and tokens", "", Aim::None),
-    number("panel.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
-    number("panel.alone_ms", "… and alone (four runs in one)", "ms", Aim::None),
-    number("direct.model_calls", "direct, with documents: model calls", "", Aim::AtMost(1.0)),
-    number("direct.tokens", "… and tokens", "", Aim::None),
-    number("direct.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
-    number("direct.alone_ms", "… and alone", "ms", Aim::None),
-    number("auto.model_calls", "auto, which takes search: model calls", "", Aim::AtMost(2.0)),
-    number("auto.tokens", "… and tokens", "", Aim::None),
-    number("auto.overhead_ms", "… and overhead, for each of 500", "ms", Aim::None),
-    number("auto.alone_ms", "… and alone (two runs in one)", "ms", Aim::None),
-    number("parallel_efficiency", "longest path of a plan / the time it took", "", Aim::AtLeast(0.95)),
-    number("reason.agentic_over_direct", "a plan of one step, agentic / direct, if the step supports what the plan drafted", "×", Aim::AtMost(2.0)),
-    number("reason.agentic_ms", "… and agentic, with a model of 200 ms and tools of 20 ms", "ms", Aim::None),
-    number("reason.read_over_direct", "… if a second call must read what the step found", "×", Aim::None),
+    number("search.model_calls", "search: model calls", "", Goal::AtMost(2.0)),
+    number("search.tokens", "… and tokens, told and said", "", Goal::None),
+    number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Goal::AtMost(2.0)),
+    number("search.alone_ms", "… and alone, where every commit waits for the disk", "ms", Goal::None),
+    number("search.discover_ms", "… and until a plan is asked for, with the real list of tools", "ms", Goal::AtMost(100.0)),
+    number("chat.model_calls", "chat: model calls", "", Goal::None),
+    number("chat.tokens", "… and tokens", "", Goal::None),
+    number("chat.overhead_ms", "… and overhead, for each of 500", "ms", Goal::None),
+    number("chat.alone_ms", "… and alone", "ms", Goal::None),
+    number("reason.model_calls", "reason, every phase with a model: model calls", "", Goal::None),
+    number("reason.tokens", "… and tokens", "", Goal::None),
+    number("reason.overhead_ms", "… and overhead, for each of 500", "ms", Goal::None),
+    number("reason.alone_ms", "… and alone", "ms", Goal::None),
+    number("panel.model_calls", "panel, two research steps: model calls", "", Goal::None),
+    number("panel.tokens", "… and tokens", "", Goal::None),
+    number("panel.overhead_ms", "… and overhead, for each of 500", "ms", Goal::None),
+    number("panel.alone_ms", "… and alone (four runs in one)", "ms", Goal::None),
+    number("direct.model_calls", "direct, with documents: model calls", "", Goal::AtMost(1.0)),
+    number("direct.tokens", "… and tokens", "", Goal::None),
+    number("direct.overhead_ms", "… and overhead, for each of 500", "ms", Goal::None),
+    number("direct.alone_ms", "… and alone", "ms", Goal::None),
+    number("auto.model_calls", "auto, which takes search: model calls", "", Goal::AtMost(2.0)),
+    number("auto.tokens", "… and tokens", "", Goal::None),
+    number("auto.overhead_ms", "… and overhead, for each of 500", "ms", Goal::None),
+    number("auto.alone_ms", "… and alone (two runs in one)", "ms", Goal::None),
+    number("parallel_efficiency", "longest path of a plan / the time it took", "", Goal::AtLeast(0.95)),
+    number("reason.agentic_over_direct", "a plan of one step, agentic / direct, if the step supports what the plan drafted", "×", Goal::AtMost(2.0)),
+    number("reason.agentic_ms", "… and agentic, with a model of 200 ms and tools of 20 ms", "ms", Goal::None),
+    number("reason.read_over_direct", "… if a second call must read what the step found", "×", Goal::None),
 ];
 
-const fn number(key: &'static str, what: &'static str, unit: &'static str, aim: Aim) -> Number {
+const fn number(key: &'static str, what: &'static str, unit: &'static str, aim: Goal) -> Number {
     Number { key, what, unit, aim }
 }
 
@@ -102,7 +102,7 @@ impl FlowsBench {
             keep("parallel", parallel(&ground)?);
             keep("ratio", agentic_over_direct(&ground)?);
         }
-        Report { table: &NUMBERS, ours, theirs: None, replays, host: ground.host(), rounds }.tell(self.how.json)
+        Report { table: &NUMBERS, ours, theirs: None, replays, host: ground.host(), rounds }.print(self.how.json)
     }
 }
 
@@ -115,7 +115,7 @@ fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
 }
 
 /// Time of a flow without delays: alone, and with others.
-fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
+fn overhead(ground: &BenchSetup, case: &Case) -> Result<Found> {
     let place = ground.place()?;
     let path = |name: &str| place.path().join(name);
     let counting = Arc::new(FixedHandler::at_once(case).counting());
@@ -125,9 +125,9 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
         counting.stop_counting();
         let (mut times, mut last) = (Vec::new(), None);
         for _ in 0..ground.sizes.flow_runs {
-            let begun = Instant::now();
+            let started = Instant::now();
             last = Some(whole(&engine, case.flow, case.input.clone()).await?);
-            times.push(us_since(begun) / 1e3);
+            times.push(us_since(started) / 1e3);
         }
         let run = last.ok_or_else(|| wrong("no run was measured"))?;
         let replayed = replay_any(&engine, &run).await?;
@@ -137,7 +137,7 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
     let overhead_ms = wiring::block_on_all_cores(async {
         let engine = engine(&path("crowd.db"), Arc::new(FixedHandler::at_once(case)))?;
         whole(&engine, case.flow, case.input.clone()).await?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let runs: Vec<_> = (0..ground.sizes.flow_crowd)
             .map(|_| {
                 let (engine, flow, input) = (engine.clone(), case.flow, case.input.clone());
@@ -147,7 +147,7 @@ fn overhead(ground: &Ground, case: &Case) -> Result<Found> {
         for run in runs {
             run.await.map_err(wrong)??;
         }
-        let overhead_ms = us_since(begun) / 1e3 / ground.sizes.flow_crowd as f64;
+        let overhead_ms = us_since(started) / 1e3 / ground.sizes.flow_crowd as f64;
         engine.stop(GRACE).await;
         Ok(overhead_ms)
     })?;
@@ -165,7 +165,7 @@ fn key(flow: &str, name: &str) -> Result<&'static str> {
 
 /// Time from the start of a search to its first model call, with the built-in tools really listed. The first run connects to the servers;
 /// the cached list is what counts.
-fn discover(ground: &Ground) -> Result<Found> {
+fn discover(ground: &BenchSetup) -> Result<Found> {
     let place = ground.place()?;
     let case = cases::search();
     wiring::block_on(async {
@@ -173,10 +173,10 @@ fn discover(ground: &Ground) -> Result<Found> {
         let engine = engine(&place.path().join("bench.db"), handler.clone())?;
         let mut times = Vec::new();
         for _ in 0..=ground.sizes.flow_runs.min(20) {
-            let begun = Instant::now();
+            let started = Instant::now();
             whole(&engine, case.flow, case.input.clone()).await?;
             let asked = handler.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
-            times.push(asked.duration_since(begun).as_secs_f64() * 1e3);
+            times.push(asked.duration_since(started).as_secs_f64() * 1e3);
         }
         engine.stop(GRACE).await;
         Ok(Found { numbers: vec![("search.discover_ms", median(times.split_off(1)))], replayed: None })
@@ -184,7 +184,7 @@ fn discover(ground: &Ground) -> Result<Found> {
 }
 
 /// Plans of independent tasks, of chains, and of both.
-fn parallel(ground: &Ground) -> Result<Found> {
+fn parallel(ground: &BenchSetup) -> Result<Found> {
     let delay = Duration::from_millis(if ground.sizes.is_quick { 5 } else { 100 });
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
@@ -193,9 +193,9 @@ fn parallel(ground: &Ground) -> Result<Found> {
             let case = cases::search_with(&plan);
             let handler = FixedHandler::at_once(&case).after(delay, delay);
             let engine = engine(&place.path().join(format!("{index}.db")), Arc::new(handler))?;
-            let begun = Instant::now();
+            let started = Instant::now();
             let run = whole(&engine, case.flow, case.input.clone()).await?;
-            took += begun.elapsed();
+            took += started.elapsed();
             // Two model calls, and the tasks along the longest chain.
             due += delay * (2 + plan.longest);
             last = Some(replay_any(&engine, &run).await?);
@@ -205,7 +205,7 @@ fn parallel(ground: &Ground) -> Result<Found> {
     })
 }
 
-fn agentic_over_direct(ground: &Ground) -> Result<Found> {
+fn agentic_over_direct(ground: &BenchSetup) -> Result<Found> {
     let (model, tool) = if ground.sizes.is_quick { (10, 1) } else { (200, 20) };
     let place = ground.place()?;
     wiring::block_on_all_cores(async {
@@ -219,9 +219,9 @@ fn agentic_over_direct(ground: &Ground) -> Result<Found> {
         let timed = async |engine: &Engine, case: &Case, way: &str| -> Result<(f64, RunId)> {
             let mut input = case.input.clone();
             input["settings"]["way"] = Value::from(way);
-            let begun = Instant::now();
+            let started = Instant::now();
             let run = whole(engine, case.flow, input).await?;
-            Ok((us_since(begun) / 1e3, run))
+            Ok((us_since(started) / 1e3, run))
         };
         let (direct_ms, _) = timed(&on_drafted, &drafted, "direct").await?;
         let (agentic_ms, run) = timed(&on_drafted, &drafted, "agentic").await?;

@@ -41,13 +41,13 @@ impl LlamaCpp {
         let python = environment("bench-llamacpp", &PINNED)?;
         let mut command = Command::new(python);
         command.args(["-c", include_str!("llamacpp.py")]).arg(weights).arg(threads.to_string());
-        let begun = Instant::now();
+        let started = Instant::now();
         // Its standard input stays open until it should exit; its log is not needed.
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn()?;
         let out = child.stdout.take().ok_or_else(|| wrong("the peer has no pipe"))?;
         let ready = BufReader::new(out).lines().map_while(std::result::Result::ok).find_map(|line| serde_json::from_str::<Ready>(&line).ok());
         let Some(ready) = ready else { return Err(wrong(format!("the peer ended: {}", child.wait()?))) };
-        let load_ms = begun.elapsed().as_secs_f64() * 1e3;
+        let load_ms = started.elapsed().as_secs_f64() * 1e3;
         let table: Table = serde_json::from_value(json!({"endpoints": {"peer": {"url": format!("{}/v1", ready.url)}}}))?;
         let name = "compat/peer/weights".parse().map_err(wrong)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
@@ -59,19 +59,19 @@ impl LlamaCpp {
 impl Contestant for LlamaCpp {
     /// It reports when each piece came, and the number of tokens, but neither forced nor cached ones.
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
-        let begun = Instant::now();
-        let heard: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
-        let note = heard.clone();
+        let started = Instant::now();
+        let received: Arc<Mutex<Option<(Instant, Instant)>>> = Arc::default();
+        let note = received.clone();
         let progress = Progress::to(move |_| {
             let now = Instant::now();
-            let mut heard = note.lock().unwrap_or_else(PoisonError::into_inner);
-            *heard = Some(heard.map_or((now, now), |(first, _)| (first, now)));
+            let mut received = note.lock().unwrap_or_else(PoisonError::into_inner);
+            *received = Some(received.map_or((now, now), |(first, _)| (first, now)));
         });
         let key = Key::of(&"bench".into(), &"bench".into(), TaskId { step: 0, index: 0 });
         let answer = async { tokio::time::timeout(DEADLINE, self.models.answer(call, &key, &progress)).await };
         let Ok(reply) = self.runtime.block_on(answer) else { return Err(wrong("the peer did not answer in ten minutes")) };
-        let wall_ms = begun.elapsed().as_secs_f64() * 1e3;
-        let (first, last) = heard.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((begun, begun));
+        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
+        let (first, last) = received.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((started, started));
         let count = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
         let is_whole = reply.about.as_ref().is_some_and(|about| about["finish"] == "stop");
         Ok(reply.result.map_err(|failure| failure.to_string()).map(|said| CallResult {
@@ -81,7 +81,7 @@ impl Contestant for LlamaCpp {
             tokens_cached: 0,
             tokens_answer: count(reply.usage.tokens_out),
             tokens_forced: 0,
-            prompt_ms: (first - begun).as_secs_f64() * 1e3,
+            prompt_ms: (first - started).as_secs_f64() * 1e3,
             answer_ms: (last - first).as_secs_f64() * 1e3,
             wall_ms,
         }))

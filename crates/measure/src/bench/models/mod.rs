@@ -20,7 +20,7 @@ use service::{Result, ServiceError};
 use terminal::remark;
 
 use self::llamacpp::LlamaCpp;
-use self::ours::Ours;
+use self::ours::EmbeddedContestant;
 use self::report::{Numbers, Report};
 use super::durable::median;
 use super::ground::load;
@@ -112,7 +112,7 @@ fn run(args: &ModelsBench) -> Result<Verdict> {
     }
     let threads = args.threads.map_or_else(threads::wanted, usize::from);
     let load_before = load();
-    let mut ours = Ours::start(&weights, threads, args.kernels)?;
+    let mut ours = EmbeddedContestant::start(&weights, threads, args.kernels)?;
     let mut theirs = args.versus.map(|Peer::Llamacpp| LlamaCpp::start(&weights, threads)).transpose()?;
     let plans: Vec<ModelCall> = requests::plans()?.into_iter().take(args.plans as usize).collect();
     let (mut our_numbers, mut their_numbers) = (Numbers::default(), Numbers::default());

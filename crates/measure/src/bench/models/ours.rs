@@ -21,7 +21,7 @@ use service::wiring;
 use super::super::wrong;
 use super::{CallResult, Contestant};
 
-pub(crate) struct Ours {
+pub(crate) struct EmbeddedContestant {
     child: Child,
     /// `None` when there are no further requests.
     ask: Option<ChildStdin>,
@@ -50,14 +50,14 @@ enum Line {
     Over { peak_rss_mb: f64 },
 }
 
-impl Ours {
+impl EmbeddedContestant {
     pub(crate) fn start(weights: &Path, threads: usize, kernels: Kernels) -> Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["models", "bench", "--child", "--kernels", kernels.name(), "--weights"]).arg(weights);
         command.env(threads::VARIABLE, threads.to_string());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
-        let mut ours = Ours { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
+        let mut ours = EmbeddedContestant { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
         match ours.line()? {
             Line::Loaded { load_ms, computed } => (ours.load_ms, ours.computed) = (load_ms, computed),
             Line::Failed(why) => return Err(wrong(why)),
@@ -75,7 +75,7 @@ impl Ours {
     }
 }
 
-impl Contestant for Ours {
+impl Contestant for EmbeddedContestant {
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
         let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
         writeln!(ask, "{}", serde_json::to_string(call)?)?;
@@ -95,7 +95,7 @@ impl Contestant for Ours {
     }
 }
 
-impl Drop for Ours {
+impl Drop for EmbeddedContestant {
     fn drop(&mut self) {
         // Without its standard input it exits by itself; one that is computing is not waited for.
         self.ask = None;
@@ -109,7 +109,7 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
     // Before the weights take their memory.
     let limits = embedded_model::limits(kernels);
     let model = Embedded::with(weights, Options { kernels, keeps_prefixes: false, ..Options::default() });
-    let begun = Instant::now();
+    let started = Instant::now();
     let first = match wiring::block_on(async { Ok(model.warm().await) })? {
         Ok(network) => {
             let limits = limits.filter(|_| network.kernels != Kernels::Candle);
@@ -120,17 +120,17 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
                 memory_gb_s: limits.map(|limits| limits.memory_gb_s),
                 products_g_s: limits.map(|limits| limits.products_g_s),
             };
-            Line::Loaded { load_ms: begun.elapsed().as_secs_f64() * 1e3, computed }
+            Line::Loaded { load_ms: started.elapsed().as_secs_f64() * 1e3, computed }
         }
         Err(trouble) => Line::Failed(trouble.to_string()),
     };
-    say(&first)?;
+    print_line(&first)?;
     for line in std::io::stdin().lock().lines() {
         let call: ModelCall = serde_json::from_str(&line?)?;
-        let begun = Instant::now();
+        let started = Instant::now();
         let answered = wiring::block_on(async { Ok(model.answer(&call, &Progress::nowhere()).await) })?;
-        let wall_ms = begun.elapsed().as_secs_f64() * 1e3;
-        say(&match answered {
+        let wall_ms = started.elapsed().as_secs_f64() * 1e3;
+        print_line(&match answered {
             Err(trouble) => Line::Failed(trouble.to_string()),
             Ok(answer) => Line::Asked(CallResult {
                 said: match answer.said {
@@ -148,11 +148,11 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
             }),
         })?;
     }
-    say(&Line::Over { peak_rss_mb: super::peak_rss_mb("self") })?;
+    print_line(&Line::Over { peak_rss_mb: super::peak_rss_mb("self") })?;
     Ok(())
 }
 
-fn say(line: &Line) -> Result<()> {
+fn print_line(line: &Line) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", serde_json::to_string(line)?)?;
     Ok(out.flush()?)

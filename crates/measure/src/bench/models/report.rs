@@ -148,16 +148,16 @@ impl Report {
             let theirs = self.theirs.as_ref().map(|(_, theirs)| (row.number)(theirs));
             let ratio = theirs.map(|theirs| if row.is_speed { ratio(ours, theirs) } else { ratio(theirs, ours) });
             let verdict = match &row.aim {
-                Aim::None => None,
-                Aim::AtMost(max) => Some(ours <= *max),
-                Aim::AtLeast(min) => Some(ours >= *min),
-                Aim::Ratio(min) => ratio.map(|ratio| ratio >= *min),
+                Goal::None => None,
+                Goal::AtMost(max) => Some(ours <= *max),
+                Goal::AtLeast(min) => Some(ours >= *min),
+                Goal::Ratio(min) => ratio.map(|ratio| ratio >= *min),
             };
             let aim = match &row.aim {
-                Aim::AtMost(max) => format!("≤ {max} {}", row.unit),
-                Aim::AtLeast(min) => format!("≥ {min} {}", row.unit),
-                Aim::Ratio(min) if theirs.is_some() => format!("≥ {min} ×"),
-                Aim::None | Aim::Ratio(_) => String::new(),
+                Goal::AtMost(max) => format!("≤ {max} {}", row.unit),
+                Goal::AtLeast(min) => format!("≥ {min} {}", row.unit),
+                Goal::Ratio(min) if theirs.is_some() => format!("≥ {min} ×"),
+                Goal::None | Goal::Ratio(_) => String::new(),
             };
             let (style, mark) = match verdict {
                 Some(true) => (GREEN, "✓"),
@@ -211,7 +211,7 @@ fn words_of(speeds: &Value) -> String {
     )
 }
 
-enum Aim {
+enum Goal {
     None,
     AtMost(f64),
     AtLeast(f64),
@@ -225,18 +225,18 @@ struct Row {
     number: fn(&Numbers) -> f64,
     /// More is better.
     is_speed: bool,
-    aim: Aim,
+    aim: Goal,
 }
 
 const ROWS: [Row; 8] = [
-    Row { what: "reading a prompt", unit: "tok/s", number: |n| n.prompt_tok_s, is_speed: true, aim: Aim::Ratio(PROMPT_RATIO_MIN) },
-    Row { what: "writing free text", unit: "tok/s", number: |n| n.gen_tok_s, is_speed: true, aim: Aim::Ratio(GEN_RATIO_MIN) },
-    Row { what: "a plan by a schema, half of them within", unit: "ms", number: |n| n.plan_ms_p50, is_speed: false, aim: Aim::Ratio(PLAN_RATIO_MIN) },
-    Row { what: "… nine of ten within", unit: "ms", number: |n| n.plan_ms_p90, is_speed: false, aim: Aim::None },
-    Row { what: "valid plans", unit: "%", number: Numbers::valid_pct, is_speed: true, aim: Aim::AtLeast(100.0) },
-    Row { what: "first token after a known beginning", unit: "ms", number: |n| n.prefix_hit_ms, is_speed: false, aim: Aim::None },
-    Row { what: "most memory ever held", unit: "MB", number: |n| n.peak_rss_mb, is_speed: false, aim: Aim::AtMost(PEAK_RSS_MB_MAX) },
-    Row { what: "loading", unit: "ms", number: |n| n.load_ms, is_speed: false, aim: Aim::None },
+    Row { what: "reading a prompt", unit: "tok/s", number: |n| n.prompt_tok_s, is_speed: true, aim: Goal::Ratio(PROMPT_RATIO_MIN) },
+    Row { what: "writing free text", unit: "tok/s", number: |n| n.gen_tok_s, is_speed: true, aim: Goal::Ratio(GEN_RATIO_MIN) },
+    Row { what: "a plan by a schema, half of them within", unit: "ms", number: |n| n.plan_ms_p50, is_speed: false, aim: Goal::Ratio(PLAN_RATIO_MIN) },
+    Row { what: "… nine of ten within", unit: "ms", number: |n| n.plan_ms_p90, is_speed: false, aim: Goal::None },
+    Row { what: "valid plans", unit: "%", number: Numbers::valid_pct, is_speed: true, aim: Goal::AtLeast(100.0) },
+    Row { what: "first token after a known beginning", unit: "ms", number: |n| n.prefix_hit_ms, is_speed: false, aim: Goal::None },
+    Row { what: "most memory ever held", unit: "MB", number: |n| n.peak_rss_mb, is_speed: false, aim: Goal::AtMost(PEAK_RSS_MB_MAX) },
+    Row { what: "loading", unit: "ms", number: |n| n.load_ms, is_speed: false, aim: Goal::None },
 ];
 
 /// Such a measurement has two significant digits.

@@ -32,7 +32,7 @@ use terminal::remark;
 use terminal::{BOLD, DIM, GREEN, RED, Table, paint};
 
 use script::ScriptedModel;
-use stage::Stage;
+use stage::TaskSetup;
 use task::{Kind, Permissions, Task};
 
 /// Tasks with tools: files, code, arithmetic, documents, a database, tickets, stories and mail, and tasks that must not be carried out
@@ -183,7 +183,7 @@ impl Tasks {
 
     /// Whether the task was done, or why not. `chosen` is set to the model that answered, unless it is the scripted one.
     async fn perform(&self, task: &Task, config: &toml::Table, chosen: &mut Option<String>) -> Result<std::result::Result<(), String>> {
-        let stage = Stage::set_up(task, config, self.keep.as_deref()).await?;
+        let stage = TaskSetup::set_up(task, config, self.keep.as_deref()).await?;
         let before = stage.state()?;
         let mut options = stage.options(self.model.as_deref().filter(|_| !self.is_scripted()))?;
         if self.is_scripted() {

@@ -32,7 +32,7 @@ use super::task::Task;
 /// The user's address.
 const USER: &str = "user@home.example";
 
-pub(super) struct Stage {
+pub(super) struct TaskSetup {
     root: PathBuf,
     /// Deletes the folder, unless it is kept.
     _folder: Option<TempDir>,
@@ -49,9 +49,9 @@ struct AskCommand {
     options: AskOptions,
 }
 
-impl Stage {
+impl TaskSetup {
     /// `config` is the user's configuration; its models are used here too. The folder is `keep`, or a temporary one.
-    pub(super) async fn set_up(task: &Task, config: &toml::Table, keep: Option<&Path>) -> Result<Stage> {
+    pub(super) async fn set_up(task: &Task, config: &toml::Table, keep: Option<&Path>) -> Result<TaskSetup> {
         let (root, folder) = match keep {
             Some(folder) => (make_empty(&folder.join(&task.id)).map_err(|error| broken(&error))?, None),
             None => {
@@ -73,7 +73,7 @@ impl Stage {
         let config_path = root.join("baton.toml");
         fs::write(&config_path, configuration(task, config, &root, mailbox.port)?).map_err(|error| broken(&error))?;
         let globals = GlobalArgs::new(data.join("baton.db"), config_path);
-        Ok(Stage { _folder: folder, mailbox, globals, has_docs: !task.world.docs.is_empty(), root })
+        Ok(TaskSetup { _folder: folder, mailbox, globals, has_docs: !task.world.docs.is_empty(), root })
     }
 
     /// The options after `baton ask`.

@@ -23,10 +23,10 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use rustix::process::{DumpableBehavior, Pid, Resource, Signal};
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 
-use super::{Limits, Walls};
+use super::{Limits, Restrictions};
 use crate::confine::{Calls, close_inherited, landlock, lower_limit, memory_now, seccomp};
 
-impl Walls {
+impl Restrictions {
     fn note<T>(&mut self, wall: &str, built: &Result<T, impl std::fmt::Display>) -> bool {
         match built {
             Ok(_) => self.up.push(wall.into()),
@@ -43,7 +43,7 @@ const INNER: &str = "inner";
 
 /// Enters the sandbox and runs `body` there; never returns. `arguments` follow the name of the command. Must be called first in `main`:
 /// namespaces cannot be created once there are threads.
-pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Walls)) -> ! {
+pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Restrictions)) -> ! {
     let ended = match arguments {
         [limits] => serde_json::from_str(limits).map_err(|e| e.to_string()).and_then(|limits| outer(&limits)),
         [limits, inner, outer, walls] if inner == INNER => {
@@ -76,7 +76,7 @@ fn outer(limits: &Limits) -> Result<i32, String> {
     lower_limit(Resource::Cpu, limits.cpu_seconds_max.max(1)).map_err(say("processor time"))?;
     rustix::thread::set_no_new_privs(true).map_err(say("no new privileges"))?;
     close_inherited().map_err(|e| format!("closing what was inherited: {e}"))?;
-    let mut walls = Walls { up: vec!["no new privileges".into()], missing: Vec::new() };
+    let mut walls = Restrictions { up: vec!["no new privileges".into()], missing: Vec::new() };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let apart =
         UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNS | UnshareFlags::NEWNET | UnshareFlags::NEWIPC | UnshareFlags::NEWUTS;
@@ -111,7 +111,7 @@ fn parent_in_proc() -> io::Result<String> {
 }
 
 /// The remaining restrictions, in the order in which each is still possible. `outer` is the process that started this one, as `/proc` names it.
-fn close_in(limits: &mut Limits, outer: &str, mut walls: Walls) -> Result<Walls, String> {
+fn close_in(limits: &mut Limits, outer: &str, mut walls: Restrictions) -> Result<Restrictions, String> {
     let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
     if parent_in_proc().map_err(|e| format!("reading its parent: {e}"))? != outer {

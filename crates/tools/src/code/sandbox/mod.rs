@@ -35,7 +35,7 @@ pub struct Limits {
 
 /// The restrictions in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Walls {
+pub struct Restrictions {
     pub up: Vec<String>,
     /// Restrictions that this machine does not allow, and why.
     pub missing: Vec<String>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::bidi;
 use super::fonts::Fonts;
-use super::lines::{BLACK, GREY, Line, Look, Piece, Setter};
+use super::lines::{BLACK, GREY, Line, Piece, Setter, TextStyle};
 use crate::document::DocumentError;
 use crate::document::page::{Align, Block, Inline, Page, plain};
 
@@ -30,7 +30,7 @@ const DRAWN_MAX: usize = 2_000_000;
 /// The header of a table is repeated on each page unless it has more lines than this.
 const HEAD_LINES_MAX: usize = 8;
 
-pub(super) enum Drawn {
+pub(super) enum DrawOp {
     Text { x: f32, y: f32, piece: Piece },
     Box { x: f32, y: f32, width: f32, height: f32, color: [u8; 3] },
     Link { x: f32, y: f32, width: f32, height: f32, to: Arc<str> },
@@ -43,15 +43,15 @@ pub(super) struct Mark {
 }
 
 pub(super) struct Set {
-    pub(super) pages: Vec<Vec<Drawn>>,
+    pub(super) pages: Vec<Vec<DrawOp>>,
     pub(super) headings: Vec<Mark>,
 }
 
 pub(super) struct Flow<'a> {
     setter: Setter<'a>,
     page: &'a Page,
-    done: Vec<Vec<Drawn>>,
-    now: Vec<Drawn>,
+    done: Vec<Vec<DrawOp>>,
+    now: Vec<DrawOp>,
     headings: Vec<Mark>,
     y: f32,
     /// The lines of notes on this page, and those that did not fit.
@@ -83,7 +83,7 @@ impl<'a> Flow<'a> {
             is_too_long: false,
         };
         if let Some(title) = page.shown_title() {
-            let look = Look { bold: true, ..Look::plain(20.0) };
+            let look = TextStyle { bold: true, ..TextStyle::plain(20.0) };
             flow.words(&[Inline::text(title)], &look);
             flow.y += 10.0;
         }
@@ -108,7 +108,7 @@ impl<'a> Flow<'a> {
             match block {
                 Block::Heading { level, inside } => self.heading(*level, inside),
                 Block::Paragraph { inside } => {
-                    self.words(inside, &Look::plain(TEXT));
+                    self.words(inside, &TextStyle::plain(TEXT));
                     self.y += GAP;
                 }
                 Block::Quote { inside } => {
@@ -121,7 +121,7 @@ impl<'a> Flow<'a> {
                 Block::Code { text, .. } => self.code(text),
                 Block::Rule => {
                     self.room(2.0 * GAP);
-                    self.now.push(Drawn::Box { x: self.left, y: self.y + GAP / 2.0, width: self.right - self.left, height: 0.6, color: RULE });
+                    self.now.push(DrawOp::Box { x: self.left, y: self.y + GAP / 2.0, width: self.right - self.left, height: 0.6, color: RULE });
                     self.y += 2.0 * GAP;
                 }
                 Block::List { start, items } => self.list(*start, items),
@@ -132,7 +132,7 @@ impl<'a> Flow<'a> {
 
     fn heading(&mut self, level: u8, inside: &[Inline]) {
         let size = [18.0, 15.0, 13.0, 12.0, 11.0, 11.0][usize::from(level.clamp(1, 6)) - 1];
-        let look = Look { bold: true, ..Look::plain(size) };
+        let look = TextStyle { bold: true, ..TextStyle::plain(size) };
         if self.y > TOP {
             self.y += size * 0.7;
         }
@@ -144,7 +144,7 @@ impl<'a> Flow<'a> {
     }
 
     fn list(&mut self, start: Option<u64>, items: &[Vec<Block>]) {
-        let look = Look::plain(TEXT);
+        let look = TextStyle::plain(TEXT);
         for (i, item) in items.iter().enumerate() {
             let marker = match start {
                 Some(start) => format!("{}.", start.saturating_add(i as u64)),
@@ -164,7 +164,7 @@ impl<'a> Flow<'a> {
             // The marker is placed where the item began, possibly on a finished page.
             if let Some(line) = self.setter.lines(&[Inline::text(marker)], &look, f32::INFINITY).pop() {
                 let x = if is_right_to_left { self.right - INDENT + 6.0 } else { self.left + INDENT - 6.0 - line.width };
-                let drawn = line.pieces.into_iter().map(|piece| Drawn::Text { x, y: y + TEXT, piece });
+                let drawn = line.pieces.into_iter().map(|piece| DrawOp::Text { x, y: y + TEXT, piece });
                 match self.done.get_mut(page) {
                     Some(done) => done.extend(drawn),
                     None => self.now.extend(drawn),
@@ -176,7 +176,7 @@ impl<'a> Flow<'a> {
     }
 
     fn code(&mut self, text: &str) {
-        let look = Look { mono: true, ..Look::plain(SMALL) };
+        let look = TextStyle { mono: true, ..TextStyle::plain(SMALL) };
         let height = SMALL * LEADING;
         let lines = self.setter.literal(text, &look, self.right - self.left - 2.0 * PAD);
         for line in lines {
@@ -184,14 +184,14 @@ impl<'a> Flow<'a> {
                 return;
             }
             self.room(height);
-            self.now.push(Drawn::Box { x: self.left, y: self.y, width: self.right - self.left, height: height + 0.5, color: PALE });
+            self.now.push(DrawOp::Box { x: self.left, y: self.y, width: self.right - self.left, height: height + 0.5, color: PALE });
             let x = self.left + PAD;
             self.put(line, x, height, SMALL);
         }
         self.y += GAP + 2.0;
     }
 
-    fn words(&mut self, inside: &[Inline], look: &Look) {
+    fn words(&mut self, inside: &[Inline], look: &TextStyle) {
         let lines = self.setter.lines(inside, look, self.right - self.left);
         for line in lines {
             if self.is_too_long {
@@ -201,7 +201,7 @@ impl<'a> Flow<'a> {
             let notes = self.notes_of(&line);
             self.room_with(height, &notes);
             for bar in self.bars.clone() {
-                self.now.push(Drawn::Box { x: bar, y: self.y, width: 2.0, height: height + 1.0, color: RULE });
+                self.now.push(DrawOp::Box { x: bar, y: self.y, width: 2.0, height: height + 1.0, color: RULE });
             }
             self.take_notes(notes);
             let x = if line.is_right_to_left { self.right - line.width } else { self.left };
@@ -211,8 +211,8 @@ impl<'a> Flow<'a> {
 
     fn table(&mut self, align: &[Align], head: &[Vec<Inline>], rows: &[Vec<Vec<Inline>>]) {
         let columns = align.len().max(1);
-        let normal = Look::plain(TEXT - 1.0);
-        let strong = Look { bold: true, ..normal.clone() };
+        let normal = TextStyle::plain(TEXT - 1.0);
+        let strong = TextStyle { bold: true, ..normal.clone() };
         let mut naturals = vec![0.0_f32; columns];
         for (row, look) in std::iter::once((head, &strong)).chain(rows.iter().map(|row| (row.as_slice(), &normal))) {
             for (i, cell) in row.iter().enumerate().take(columns) {
@@ -258,7 +258,7 @@ impl<'a> Flow<'a> {
             for (i, lines) in part.into_iter().enumerate() {
                 let wide = widths[i] + 2.0 * PAD;
                 if is_head {
-                    self.now.push(Drawn::Box { x, y: self.y, width: wide, height: tall, color: PALE });
+                    self.now.push(DrawOp::Box { x, y: self.y, width: wide, height: tall, color: PALE });
                 }
                 self.frame(x, wide, tall);
                 let (begin, top) = (self.y, self.y + PAD);
@@ -291,7 +291,7 @@ impl<'a> Flow<'a> {
         let y = self.y;
         self.count(4);
         for (x, y, width, height) in [(x, y, width, 0.5), (x, y + height, width + 0.5, 0.5), (x, y, 0.5, height), (x + width, y, 0.5, height)] {
-            self.now.push(Drawn::Box { x, y, width, height, color: RULE });
+            self.now.push(DrawOp::Box { x, y, width, height, color: RULE });
         }
     }
 
@@ -306,25 +306,25 @@ impl<'a> Flow<'a> {
             let width = piece.width;
             if let Some(to) = &piece.look.link {
                 match link.and_then(|at: usize| self.now.get_mut(at)) {
-                    Some(Drawn::Link { x: begin, width: wide, to: other, .. }) if Arc::ptr_eq(other, to) => *wide = x + width - *begin,
+                    Some(DrawOp::Link { x: begin, width: wide, to: other, .. }) if Arc::ptr_eq(other, to) => *wide = x + width - *begin,
                     _ => {
                         link = Some(self.now.len());
-                        self.now.push(Drawn::Link { x, y: self.y, width, height, to: to.clone() });
+                        self.now.push(DrawOp::Link { x, y: self.y, width, height, to: to.clone() });
                     }
                 }
-                self.now.push(Drawn::Box { x, y: base + 1.2, width, height: 0.4, color: piece.look.color });
+                self.now.push(DrawOp::Box { x, y: base + 1.2, width, height: 0.4, color: piece.look.color });
             }
             if piece.look.strike {
-                self.now.push(Drawn::Box { x, y: base - piece.look.size * 0.28, width, height: 0.6, color: piece.look.color });
+                self.now.push(DrawOp::Box { x, y: base - piece.look.size * 0.28, width, height: 0.6, color: piece.look.color });
             }
-            self.now.push(Drawn::Text { x, y: base, piece });
+            self.now.push(DrawOp::Text { x, y: base, piece });
             x += width;
         }
         self.y += height;
     }
 
     fn notes_of(&mut self, line: &Line) -> Vec<Line> {
-        let look = Look { color: GREY, ..Look::plain(SMALL) };
+        let look = TextStyle { color: GREY, ..TextStyle::plain(SMALL) };
         let page = self.page;
         let mut lines = Vec::new();
         for number in line.notes() {
@@ -364,14 +364,14 @@ impl<'a> Flow<'a> {
         if !self.notes.is_empty() {
             let notes = std::mem::take(&mut self.notes);
             self.y = FOOT - notes.len() as f32 * SMALL * LEADING - 6.0;
-            self.now.push(Drawn::Box { x: SIDE, y: self.y, width: 120.0, height: 0.6, color: RULE });
+            self.now.push(DrawOp::Box { x: SIDE, y: self.y, width: 120.0, height: 0.6, color: RULE });
             self.y += 6.0;
             for line in notes {
                 self.put(line, SIDE, SMALL * LEADING, SMALL);
             }
         }
         let number = (self.done.len() + 1).to_string();
-        let look = Look { color: BLACK, ..Look::plain(SMALL) };
+        let look = TextStyle { color: BLACK, ..TextStyle::plain(SMALL) };
         if let Some(line) = self.setter.lines(&[Inline::text(number)], &look, f32::INFINITY).pop() {
             self.y = FOOT + 22.0;
             let x = (PAGE_WIDTH - line.width) / 2.0;

@@ -15,7 +15,7 @@ pub(super) const GREY: [u8; 3] = [74, 79, 87];
 
 /// The style of a piece of text.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Look {
+pub(super) struct TextStyle {
     pub(super) size: f32,
     pub(super) bold: bool,
     pub(super) italic: bool,
@@ -28,7 +28,7 @@ pub(super) struct Look {
     pub(super) note: Option<usize>,
 }
 
-impl Look {
+impl TextStyle {
     pub(super) fn plain(size: f32) -> Self {
         Self { size, bold: false, italic: false, mono: false, strike: false, color: BLACK, rise: 0.0, link: None, note: None }
     }
@@ -38,14 +38,14 @@ impl Look {
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) face: usize,
-    pub(super) shaped: Arc<Shaped>,
+    pub(super) shaped: Arc<ShapedText>,
     pub(super) width: f32,
-    pub(super) look: Look,
+    pub(super) look: TextStyle,
 }
 
 /// A text with its glyphs, shared by all its occurrences.
 #[derive(Debug)]
-pub(super) struct Shaped {
+pub(super) struct ShapedText {
     pub(super) text: String,
     pub(super) glyphs: Vec<KrillaGlyph>,
     /// At size one.
@@ -78,7 +78,7 @@ impl Line {
 /// Measures text, with a cache.
 pub(super) struct Setter<'a> {
     faces: Faces<'a>,
-    known: HashMap<(usize, String), Arc<Shaped>>,
+    known: HashMap<(usize, String), Arc<ShapedText>>,
 }
 
 enum Atom {
@@ -93,7 +93,7 @@ impl<'a> Setter<'a> {
     }
 
     /// Lines no wider than requested, unless a single character is.
-    pub(super) fn lines(&mut self, inlines: &[Inline], look: &Look, width: f32) -> Vec<Line> {
+    pub(super) fn lines(&mut self, inlines: &[Inline], look: &TextStyle, width: f32) -> Vec<Line> {
         let mut runs = Vec::new();
         flatten(inlines, look, &mut runs);
         let is_right_to_left = bidi::is_right_to_left(runs.iter().map(|(text, _)| text.as_str()));
@@ -104,7 +104,7 @@ impl<'a> Setter<'a> {
     }
 
     /// Literal text, broken only where it is too wide.
-    pub(super) fn literal(&mut self, text: &str, look: &Look, width: f32) -> Vec<Line> {
+    pub(super) fn literal(&mut self, text: &str, look: &TextStyle, width: f32) -> Vec<Line> {
         let mut lines = Vec::new();
         for row in text.split('\n') {
             // Non-breaking spaces are kept at the start and end of a line.
@@ -116,11 +116,11 @@ impl<'a> Setter<'a> {
     }
 
     /// Its width on a single line.
-    pub(super) fn natural(&mut self, inlines: &[Inline], look: &Look) -> f32 {
+    pub(super) fn natural(&mut self, inlines: &[Inline], look: &TextStyle) -> f32 {
         self.lines(inlines, look, f32::INFINITY).iter().map(|line| line.width).fold(0.0, f32::max)
     }
 
-    fn atoms(&mut self, runs: &[(String, Look)]) -> Vec<Atom> {
+    fn atoms(&mut self, runs: &[(String, TextStyle)]) -> Vec<Atom> {
         let mut atoms = Vec::new();
         let mut word: Vec<Piece> = Vec::new();
         for (text, look) in runs {
@@ -164,7 +164,7 @@ impl<'a> Setter<'a> {
     }
 
     /// Splits a text where the face changes, and measures the parts.
-    fn pieces(&mut self, text: &str, look: &Look, out: &mut Vec<Piece>) {
+    fn pieces(&mut self, text: &str, look: &TextStyle, out: &mut Vec<Piece>) {
         let wish = self.faces.styled(look.mono, look.bold, look.italic);
         let mut part = String::new();
         let mut face = wish;
@@ -188,11 +188,11 @@ impl<'a> Setter<'a> {
         }
     }
 
-    fn piece(&mut self, face: usize, text: String, look: &Look) -> Piece {
+    fn piece(&mut self, face: usize, text: String, look: &TextStyle) -> Piece {
         let faces = &self.faces;
         let shape = |(face, text): &(usize, String)| {
             let (glyphs, width) = faces.shape(*face, text);
-            Arc::new(Shaped { text: text.clone(), glyphs, width })
+            Arc::new(ShapedText { text: text.clone(), glyphs, width })
         };
         let shaped = self.known.entry((face, text)).or_insert_with_key(shape).clone();
         Piece { face, width: shaped.width * look.size, shaped, look: look.clone() }
@@ -260,17 +260,17 @@ impl<'a> Setter<'a> {
     }
 }
 
-fn flatten(inlines: &[Inline], look: &Look, out: &mut Vec<(String, Look)>) {
+fn flatten(inlines: &[Inline], look: &TextStyle, out: &mut Vec<(String, TextStyle)>) {
     for inline in inlines {
         match inline {
             Inline::Text { text } => out.push((text.clone(), look.clone())),
-            Inline::Code { text } => out.push((text.clone(), Look { mono: true, size: look.size * 0.86, ..look.clone() })),
-            Inline::Strong { inside } => flatten(inside, &Look { bold: true, ..look.clone() }, out),
-            Inline::Emphasis { inside } => flatten(inside, &Look { italic: true, ..look.clone() }, out),
-            Inline::Strike { inside } => flatten(inside, &Look { strike: true, ..look.clone() }, out),
-            Inline::Link { to, inside } => flatten(inside, &Look { link: Some(to.as_str().into()), color: BLUE, ..look.clone() }, out),
+            Inline::Code { text } => out.push((text.clone(), TextStyle { mono: true, size: look.size * 0.86, ..look.clone() })),
+            Inline::Strong { inside } => flatten(inside, &TextStyle { bold: true, ..look.clone() }, out),
+            Inline::Emphasis { inside } => flatten(inside, &TextStyle { italic: true, ..look.clone() }, out),
+            Inline::Strike { inside } => flatten(inside, &TextStyle { strike: true, ..look.clone() }, out),
+            Inline::Link { to, inside } => flatten(inside, &TextStyle { link: Some(to.as_str().into()), color: BLUE, ..look.clone() }, out),
             Inline::Note { number, first } => {
-                let raised = Look { size: look.size * 0.65, rise: look.size * 0.35, note: first.then_some(*number), link: None, ..look.clone() };
+                let raised = TextStyle { size: look.size * 0.65, rise: look.size * 0.35, note: first.then_some(*number), link: None, ..look.clone() };
                 out.push((number.to_string(), raised));
             }
             Inline::Break => out.push(("\n".into(), look.clone())),

@@ -27,7 +27,7 @@ use krilla::{Document, SerializeSettings};
 
 use super::DocumentError;
 use super::page::{Block, Inline, Page};
-use flow::{Drawn, Flow, PAGE_HEIGHT, PAGE_WIDTH, Set};
+use flow::{DrawOp, Flow, PAGE_HEIGHT, PAGE_WIDTH, Set};
 use fonts::Fonts;
 
 pub(super) struct Pdf {
@@ -59,8 +59,8 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
         let mut surface = leaf.surface();
         for thing in drawn {
             match thing {
-                Drawn::Text { x, y, piece } => {
-                    surface.set_fill(Some(ink(piece.look.color)));
+                DrawOp::Text { x, y, piece } => {
+                    surface.set_fill(Some(fill_color(piece.look.color)));
                     surface.draw_glyphs(
                         Point::from_xy(*x, *y - piece.look.rise),
                         &piece.shaped.glyphs,
@@ -70,22 +70,22 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
                         false,
                     );
                 }
-                Drawn::Box { x, y, width, height, color } => {
+                DrawOp::Box { x, y, width, height, color } => {
                     let mut path = PathBuilder::new();
                     if let Some(rect) = Rect::from_xywh(*x, *y, *width, *height) {
                         path.push_rect(rect);
                     }
                     if let Some(path) = path.finish() {
-                        surface.set_fill(Some(ink(*color)));
+                        surface.set_fill(Some(fill_color(*color)));
                         surface.draw_path(&path);
                     }
                 }
-                Drawn::Link { .. } => {}
+                DrawOp::Link { .. } => {}
             }
         }
         surface.finish();
         for thing in drawn {
-            if let Drawn::Link { x, y, width, height, to } = thing
+            if let DrawOp::Link { x, y, width, height, to } = thing
                 && let Some(rect) = Rect::from_xywh(*x, *y, *width, *height)
             {
                 let target = Target::Action(Action::Link(LinkAction::new(to.to_string())));
@@ -102,7 +102,7 @@ fn draw(fonts: &Fonts, page: &Page, set: &Set) -> Result<Vec<u8>, DocumentError>
     document.finish().map_err(|e| broken(&format!("{e:?}").chars().take(300).collect::<String>()))
 }
 
-fn ink(color: [u8; 3]) -> Fill {
+fn fill_color(color: [u8; 3]) -> Fill {
     Fill { paint: rgb::Color::new(color[0], color[1], color[2]).into(), ..Fill::default() }
 }
 

@@ -29,7 +29,7 @@ enum Day {
 }
 
 #[derive(Default)]
-struct World {
+struct FakeGmail {
     tokens: u32,
     drafts: BTreeMap<String, String>,
     sent: Vec<String>,
@@ -42,7 +42,7 @@ struct World {
     locked: bool,
 }
 
-type Shared = Arc<Mutex<World>>;
+type Shared = Arc<Mutex<FakeGmail>>;
 
 async fn gate(Held(world): Held<Shared>, headers: HeaderMap, request: Request, next: Next) -> Response {
     {

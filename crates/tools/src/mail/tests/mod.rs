@@ -9,8 +9,8 @@ use std::os::unix::fs::symlink;
 use super::outbox::{Outbox, State};
 use super::*;
 
-fn letter(to: &str, subject: &str, body: &str) -> Letter {
-    Letter { to: vec![to.into()], cc: Vec::new(), subject: subject.into(), body: body.into(), attachments: Vec::new(), user: None }
+fn letter(to: &str, subject: &str, body: &str) -> MailRequest {
+    MailRequest { to: vec![to.into()], cc: Vec::new(), subject: subject.into(), body: body.into(), attachments: Vec::new(), user: None }
 }
 
 fn settings(home: &tempfile::TempDir) -> Settings {
@@ -35,7 +35,7 @@ fn letters_that_may_go_and_letters_that_may_not() {
         ..settings(&home)
     };
     let fine = letter("ann@example.org", "Hello", "a *b*");
-    let attached = |path: &str| Letter { attachments: vec![path.into()], ..fine.clone() };
+    let attached = |path: &str| MailRequest { attachments: vec![path.into()], ..fine.clone() };
     // The mail, and a word of the error, or nothing if it is valid.
     let cases = [
         (fine.clone(), ""),
@@ -54,8 +54,8 @@ fn letters_that_may_go_and_letters_that_may_not() {
         (letter("ann@example.org", "s", ""), "`body`"),
         (letter("ann@example.org", "s", &"x".repeat(2000)), "`body`"),
         (letter("ann@example.org", "s", "a\0b"), "control"),
-        (Letter { to: vec![], ..fine.clone() }, "`to` is empty"),
-        (Letter { cc: vec!["a@example.org".into(), "b@example.org".into()], ..fine.clone() }, "3 recipients"),
+        (MailRequest { to: vec![], ..fine.clone() }, "`to` is empty"),
+        (MailRequest { cc: vec!["a@example.org".into(), "b@example.org".into()], ..fine.clone() }, "3 recipients"),
         (attached("report.pdf"), ""),
         (attached(&home.path().join("outbox/report.pdf").display().to_string()), ""),
         (attached("link.txt"), "not in a folder"),
@@ -66,11 +66,11 @@ fn letters_that_may_go_and_letters_that_may_not() {
         (attached("."), "not a file"),
         (attached("no\0thing"), "not in a folder"),
         // Files of other users: the operator's, and somebody else's.
-        (Letter { user: Some("ada".into()), ..attached("report.pdf") }, "not in a folder"),
-        (Letter { user: Some("ada".into()), ..attached(&home.path().join("outbox/report.pdf").display().to_string()) }, "not in a folder"),
-        (Letter { user: Some("ada".into()), ..attached("../../report.pdf") }, "not in a folder"),
-        (Letter { user: Some("ada".into()), ..attached("own.pdf") }, ""),
-        (Letter { user: Some("bob".into()), ..attached("own.pdf") }, "not in a folder"),
+        (MailRequest { user: Some("ada".into()), ..attached("report.pdf") }, "not in a folder"),
+        (MailRequest { user: Some("ada".into()), ..attached(&home.path().join("outbox/report.pdf").display().to_string()) }, "not in a folder"),
+        (MailRequest { user: Some("ada".into()), ..attached("../../report.pdf") }, "not in a folder"),
+        (MailRequest { user: Some("ada".into()), ..attached("own.pdf") }, ""),
+        (MailRequest { user: Some("bob".into()), ..attached("own.pdf") }, "not in a folder"),
     ];
     for (letter, wanted) in cases {
         match letter.compose(&settings, "<x@example.org>") {
@@ -106,14 +106,14 @@ async fn a_dry_run_says_so_and_sends_once() {
     assert_eq!((first.outcome.as_str(), first.already), ("dry_run", false));
     assert!(first.detail.contains("nothing was sent") && fs::read_to_string(&first.path).unwrap().contains("Subject: s"));
     let second = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap();
-    assert_eq!(second, Sent { already: true, ..first });
+    assert_eq!(second, SendResult { already: true, ..first });
     assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(true));
     let other = mail.send_mail(letter("a@b.cd", "another", "b"), "k", false).await.unwrap_err();
     assert!(other.to_string().contains("new key"), "{other}");
 }
 
 /// Puts a mail into a state, as left by a crash.
-fn left(settings: &Settings, key: &str, letter: &Letter, state: State) {
+fn left(settings: &Settings, key: &str, letter: &MailRequest, state: State) {
     let inner = Mail::new(settings.clone()).unwrap().inner;
     let mut slot = inner.intend(letter, key).unwrap();
     slot.turn(state).unwrap();

@@ -36,7 +36,7 @@ impl Provider for Brave {
         "the key in BRAVE_API_KEY is not accepted"
     }
 
-    fn strike(&self, text: &str) -> String {
-        self.key.struck_from(text)
+    fn redact(&self, text: &str) -> String {
+        self.key.redact_in(text)
     }
 }

@@ -29,7 +29,7 @@ pub trait Provider: Send + Sync {
     /// What to do after a 401 or 403.
     fn when_refused(&self) -> &'static str;
     /// Its errors may repeat the key.
-    fn strike(&self, text: &str) -> String {
+    fn redact(&self, text: &str) -> String {
         text.to_owned()
     }
 }

@@ -35,7 +35,7 @@ impl Provider for Serper {
         "the key in SERPER_API_KEY is not accepted"
     }
 
-    fn strike(&self, text: &str) -> String {
-        self.key.struck_from(text)
+    fn redact(&self, text: &str) -> String {
+        self.key.redact_in(text)
     }
 }

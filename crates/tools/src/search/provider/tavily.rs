@@ -30,7 +30,7 @@ impl Provider for Tavily {
         "the key in TAVILY_API_KEY is not accepted"
     }
 
-    fn strike(&self, text: &str) -> String {
-        self.key.struck_from(text)
+    fn redact(&self, text: &str) -> String {
+        self.key.redact_in(text)
     }
 }
