@@ -34,7 +34,7 @@ test("a person signs in at a tool server, and out again", async () => {
   await page.getByText("May Baton use your notes?").waitFor();
   await page.getByRole("button", { name: "Agree" }).click();
   await page.waitForURL(`${house.url}/#/tools`);
-  await notes.getByText("notes.whoami").waitFor();
+  await notes.locator("strong", { hasText: "notes.whoami" }).waitFor();
   assert.equal(await notes.getByRole("button", { name: "Sign in notes" }).count(), 0);
   await notes.getByRole("button", { name: "Sign out notes" }).click();
   await notes.getByRole("button", { name: "Sign in notes" }).waitFor();
