@@ -106,6 +106,10 @@ impl ScriptedModel {
             "subject" | "body" => return self.mail_field(name).map_or_else(|| json!(self.answer(shown)), Value::clone),
             // The reply if no agent of a team is needed.
             "reply" => return if self.mail_field("subject").is_some() { json!("") } else { json!(self.answer(shown)) },
+            // The outline of a report.
+            "sections" => return json!([{ "heading": "Overview", "question": self.request }, { "heading": "Details", "question": self.request }]),
+            "title" => return json!(self.script.title.as_deref().unwrap_or(&self.request)),
+            "ask_user" => return Value::Null,
             "research_steps" if !self.script.plan.is_empty() => return json!([self.request]),
             _ => {}
         }

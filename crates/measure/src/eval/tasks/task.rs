@@ -136,6 +136,8 @@ fn once() -> String {
 pub(super) struct Script {
     /// The flow that it chooses.
     pub(super) route: Option<String>,
+    /// The title of a report.
+    pub(super) title: Option<String>,
     pub(super) plan: Vec<Step>,
     /// Further plans, each made once its text has been shown.
     pub(super) then: Vec<Then>,
