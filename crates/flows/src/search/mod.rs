@@ -459,15 +459,16 @@ fn fold_tasks(s: &mut Search, replies: &Replies<'_>) -> Go {
     Go::to("synthesize").note("tasks", plan::statuses(s.current())).note("evidence", json!({ "passages": s.spans().len(), "shown": s.shown.len() }))
 }
 
-/// The question itself, looked up, after a small model's plan that looked up nothing and found nothing: such a model often picks a tool that cannot help.
+/// The question itself, looked up, after a small model's plan that found nothing and did not use the tool that is best for it: such a model often picks
+/// one that cannot help, or the web where there are documents.
 fn instead(s: &Search) -> Option<Task> {
-    let has_looked_up = s.thinking_steps.iter().any(|task| s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up));
-    if !s.model.is_small || s.approve == Approve::Plan || has_looked_up || !s.spans().is_empty() {
+    if !s.model.is_small || s.approve == Approve::Plan || !s.spans().is_empty() {
         return None;
     }
     let mut task = plan::fallback(&s.full_question(), &s.tools, s.iteration)?;
     task.task_number = s.current().iter().map(|task| task.task_number).max().unwrap_or(0) + 1;
-    s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up).then_some(task)
+    let is_tried = s.thinking_steps.iter().any(|tried| tried.tool_name == task.tool_name);
+    (!is_tried && s.tools.get(&task.tool_name).is_some_and(Tool::is_look_up)).then_some(task)
 }
 
 /// A tool's reply with its spans, each labelled with its task, also if the host does not split or label them.

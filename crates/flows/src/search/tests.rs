@@ -304,6 +304,13 @@ fn what_a_small_models_plan_did_not_find_is_looked_up() {
     assert_eq!(driven.passed, ["initialize", "discover", "plan", "execute", "execute", "synthesize"]);
     assert!(driven.answer().contains("last checkpoint [1]."), "{}", driven.answer());
     assert_eq!(statuses(&driven), ["failed", "completed"]);
+    let elsewhere = planned(vec![task(1, "stories.search", json!({ "query": "crash" }))]);
+    let searched = search(json!({ "question": "How does it survive a crash?" }), |effect, _| match effect.name() {
+        "plan" => Some(elsewhere.clone()),
+        "stories.search" => Some(failed(FailureKind::Network)),
+        _ => reply(effect),
+    });
+    assert_eq!(statuses(&searched), ["failed", "completed"], "another search found nothing");
     let found = search(json!({ "question": "How does it survive a crash?" }), |effect, _| match effect.name() {
         "web.fetch" => Some(Ok(passages(&[OTHER]))),
         _ => reply(effect),
