@@ -31,30 +31,30 @@ const PENDING_MAX: usize = 32;
 
 /// Sign-ins that were begun, by their `state`.
 #[derive(Clone, Default)]
-pub(super) struct Pending(Arc<Mutex<HashMap<String, Begun>>>);
+pub(super) struct Pending(Arc<Mutex<HashMap<String, PendingLogin>>>);
 
-struct Begun {
+struct PendingLogin {
     login: Login,
     redirect: String,
     since: Instant,
 }
 
 impl Pending {
-    fn add(&self, state: String, begun: Begun) {
+    fn add(&self, state: String, login: PendingLogin) {
         let mut all = self.fresh();
         if all.len() >= PENDING_MAX
             && let Some(oldest) = all.iter().min_by_key(|(_, begun)| begun.since).map(|(state, _)| state.clone())
         {
             all.remove(&oldest);
         }
-        all.insert(state, begun);
+        all.insert(state, login);
     }
 
-    fn take(&self, state: &str) -> Option<Begun> {
+    fn take(&self, state: &str) -> Option<PendingLogin> {
         self.fresh().remove(state)
     }
 
-    fn fresh(&self) -> MutexGuard<'_, HashMap<String, Begun>> {
+    fn fresh(&self) -> MutexGuard<'_, HashMap<String, PendingLogin>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|_, begun| begun.since.elapsed() < PENDING_FOR);
         all
@@ -98,7 +98,7 @@ async fn begin(State(site): State<Site>, who: Caller, Path(name): Path<String>, 
     let login = registry.tools.begin_login(&name, &redirect).await?;
     let address = login.address().to_owned();
     let state = login.state().ok_or_else(|| Failure::new(FailureKind::Internal, "the sign-in has no state"))?;
-    registry.pending.add(state, Begun { login, redirect, since: Instant::now() });
+    registry.pending.add(state, PendingLogin { login, redirect, since: Instant::now() });
     Ok(Json(wire_registry::Login { address }))
 }
 
@@ -112,7 +112,7 @@ async fn end(State(site): State<Site>, who: Caller, Path(name): Path<String>) ->
 async fn finish(registry: &Registry, uri: &Uri) -> Result<String, Failure> {
     let query = uri.query().unwrap_or_default();
     let begun = mcp_hub::state_of(&format!("http://callback.invalid/?{query}")).and_then(|state| registry.pending.take(&state));
-    let Some(Begun { login, redirect, .. }) = begun else {
+    let Some(PendingLogin { login, redirect, .. }) = begun else {
         let words = "this sign-in was not begun here, or took longer than ten minutes, or is over already; begin again on the page under Tools";
         return Err(Failure::new(FailureKind::Refused, words));
     };
