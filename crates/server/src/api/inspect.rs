@@ -6,22 +6,25 @@ use engine::Steps;
 use serde::Deserialize;
 use serde_json::Value;
 use store::RunRow;
-use tokio::sync::Semaphore;
+use tokio::runtime::Handle;
 use wire::inspect as api;
 
 use super::Api;
 use super::params::QueryParams;
 use crate::guard::Identity;
 use crate::problem::Problem;
+use crate::rendering::Renderer;
 
 /// Lines of a journal in one answer.
 const LINES_MAX: usize = 200;
-/// Runs that are followed for this at once; each may take much memory.
-static TURNS: Semaphore = Semaphore::const_new(1);
+/// Bytes of a journal in one answer; a longer line stands alone.
+const LINES_BYTES_MAX: usize = 4 << 20;
+/// One run is followed at once: each may take much memory, and a processor for a while.
+static FOLLOWER: Renderer = Renderer::new(1);
 
 pub(super) async fn steps(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Steps>, Problem> {
     let row = api.run(&who, &run).await?;
-    let found = followed(&api, &row).await?;
+    let found = followed(&api, &who, &row).await?;
     let mut nodes: Vec<api::NodeCost> = Vec::new();
     let mut steps = Vec::with_capacity(found.steps.len());
     for step in found.steps {
@@ -50,7 +53,7 @@ pub(super) async fn state(
 ) -> Result<Json<api::StepState>, Problem> {
     let row = api.run(&who, &run).await?;
     let number: u64 = step.parse().map_err(|_| Problem::not_found("step"))?;
-    let mut steps = followed(&api, &row).await?.steps;
+    let mut steps = followed(&api, &who, &row).await?.steps;
     let at = steps.iter().position(|step| step.step == number).ok_or_else(|| Problem::not_found("step"))?;
     let before = at.checked_sub(1).map(|before| std::mem::take(&mut steps[before].state));
     let engine::Step { node, state, .. } = steps.swap_remove(at);
@@ -59,9 +62,10 @@ pub(super) async fn state(
     Ok(Json(api::StepState { step: number, node, state, changes }))
 }
 
-async fn followed(api: &Api, row: &RunRow) -> Result<Steps, Problem> {
-    let _turn = TURNS.acquire().await.map_err(|error| Problem::internal(&error))?;
-    Ok(Steps::of(&**api.0.engine.store(), api.0.engine.flows(), &row.run).await?)
+async fn followed(api: &Api, who: &Identity, row: &RunRow) -> Result<Steps, Problem> {
+    let (api, run, runtime) = (api.clone(), row.run.clone(), Handle::current());
+    let follow = move || runtime.block_on(Steps::of(&**api.0.engine.store(), api.0.engine.flows(), &run));
+    Ok(FOLLOWER.run(&who.user, follow).await??)
 }
 
 #[derive(Deserialize)]
@@ -77,8 +81,16 @@ pub(super) async fn journal(
 ) -> Result<Json<api::Journal>, Problem> {
     let row = api.run(&who, &run).await?;
     let from = page.from.unwrap_or(0);
-    let lines = api.0.engine.store().journal(&row.run, from, LINES_MAX).await?;
-    let next = (lines.len() == LINES_MAX).then_some(from + LINES_MAX as u64);
+    let mut lines = api.0.engine.store().journal(&row.run, from, LINES_MAX).await?;
+    let found = lines.len();
+    let mut bytes = 0;
+    let fits = lines.iter().take_while(|line| {
+        bytes += line.bytes.len();
+        bytes <= LINES_BYTES_MAX
+    });
+    let shown = fits.count().max(1).min(found);
+    lines.truncate(shown);
+    let next = (shown < found || found == LINES_MAX).then_some(from + shown as u64);
     let line = |line: store::JournalLine| {
         let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
         api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }
