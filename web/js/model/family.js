@@ -1,7 +1,7 @@
 // A run and its children, as their events tell of them. Events in, one plain value out; no clock, no network.
 //
-//   told(family, event)      an event that is in a journal: asked, replied, noted …
-//   delta(family, delta)     words as they come, kept nowhere else
+//   applyEvent(family, event)      an event that is in a journal: asked, replied, noted …
+//   applyDelta(family, delta)     words as they come, kept nowhere else
 //
 // The journal says how long things took and not when they were, so each run has a clock of its own: what is asked begins where the clock stands,
 // a reply moves it to that beginning plus the time it took. A child begins where its parent asked for it.
@@ -13,7 +13,7 @@ export function newFamily(root) {
 export const keyOf = (run, [step, index]) => `${run}/${step}.${index}`;
 
 /// `now_ms` only says since when something goes on; nothing is decided by it.
-export function told(family, event, now_ms = 0) {
+export function applyEvent(family, event, now_ms = 0) {
   const run = memberOf(family, event);
   if (!run || event.seq < run.next) return false;
   run.next = event.seq + 1;
@@ -23,7 +23,7 @@ export function told(family, event, now_ms = 0) {
 }
 
 /// `at` is where in the draft these words stand; whoever comes late is given all of it again, from 0.
-export function delta(family, { run, task, attempt, at = null, text }) {
+export function applyDelta(family, { run, task, attempt, at = null, text }) {
   const key = keyOf(run, task);
   const draft = family.drafts.get(key);
   const before = draft && draft.attempt === attempt ? draft.text : "";
