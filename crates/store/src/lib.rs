@@ -6,6 +6,8 @@
 //! Deliberately absent: what entries mean (that is `graph`), when to write them (that is `engine`), and a clock: callers say
 //! what time it is.
 
+#![warn(missing_docs)]
+
 mod error;
 mod files;
 mod memory;
@@ -33,6 +35,7 @@ pub use rows::{
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{CheckedDatabase, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
 
+/// The result of a call of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Reading about a run or thread that does not exist is `NoRun` or `NoThread`, except where the answer can be `None` or an

@@ -93,7 +93,7 @@ const HANDLERS = {
     task.state = task.kind === "person" ? "asking" : "running";
     task.failure = null;
     task.effect = event.effect;
-    task.attempts.push({ attempt: event.attempt, start_us: start_us + wait_us, end_us: null, since_ms: now_ms, reply: null, again_ms: null });
+    task.attempts.push({ attempt: event.attempt, start_us: start_us + wait_us, end_us: null, since_ms: now_ms, reply: null, failure: null, again_ms: null });
   },
 
   replied(family, run, event) {
@@ -107,9 +107,11 @@ const HANDLERS = {
     const childEnd_us = task.child ? (family.runs.get(task.child)?.clock_us ?? 0) : 0;
     attempt.end_us = Math.max(attempt.start_us + (reply.took_us ?? 0), childEnd_us);
     run.clock_us = Math.max(run.clock_us, attempt.end_us);
-    const failure = "Err" in reply.result ? reply.result.Err : null;
+    // The server sends `result` as `{Ok: value}` or `{Err: failure}`; only this line reads it.
+    const { Ok: value, Err: failure = null } = reply.result;
+    attempt.failure = failure;
     task.failure = failure;
-    task.value = failure ? undefined : reply.result.Ok;
+    task.value = value;
     task.state = !failure ? "done" : event.again_ms !== null && event.again_ms !== undefined ? "again" : "failed";
     const usage = reply.usage ?? {};
     task.usage.tokens_in += usage.tokens_in ?? 0;

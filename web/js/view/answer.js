@@ -26,8 +26,8 @@ export function Answer({ run, thread, answer }) {
   const isChecked = (answer.sentences ?? []).some((sentence) => sentence.status in STATUS_TEXTS);
   const sentences = isChecked ? answer.sentences : [];
   // The offsets of sentences hold only in the text as it is.
-  const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
-  const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
+  const body = isChecked ? answer.body : limitsInWords(answer.body);
+  const { text, sentenceAt } = located(body, sentences);
   const context = { run, thread, answer, sentences, sources };
   const drawn = blocks(text, { sources: sources.length, sentenceAt });
   return html`
