@@ -121,14 +121,18 @@ pub struct Visit<S> {
     pub messages: Vec<Turn>,
     /// Data that agents share.
     pub context: Map<String, Value>,
+    /// The model that answers.
     pub model: ModelProfile,
     /// Unsupported sentences are removed.
     pub strict: bool,
+    /// What a person approves before it is done.
     pub approve: Approve,
+    /// Settings of the flow.
     pub settings: Option<S>,
 }
 
 impl<S> Visit<S> {
+    /// The request: what the user said last.
     pub fn asked(&self) -> String {
         asked(&self.messages)
     }

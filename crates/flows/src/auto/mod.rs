@@ -65,6 +65,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .build()
 }
 
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {

@@ -135,6 +135,7 @@ pub struct Row {
     pub insights_confidence: Option<f64>,
 }
 
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
