@@ -130,8 +130,10 @@ impl Default for ModelProfile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approve {
+    /// Nothing.
     #[default]
     None,
+    /// The plan, before any of its tasks runs.
     Plan,
 }
 

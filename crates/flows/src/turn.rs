@@ -62,10 +62,13 @@ impl Turn {
 /// The completion state in an agent's message. Nothing else of the message is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
+    /// The task is done, with its result.
     Completed(String),
     /// The agent reports that a retry would not help.
     GivenUp {
+        /// What the agent lacks.
         capability: String,
+        /// Why it stopped.
         reason: String,
     },
     /// Plain text.

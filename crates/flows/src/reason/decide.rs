@@ -93,7 +93,9 @@ pub struct Facts<'f> {
 /// Why a request needs one of the tools that are listed for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolFit {
+    /// It names a tool or a server.
     Named,
+    /// The router's classifier sends such requests to a flow with tools.
     Classified,
 }
 

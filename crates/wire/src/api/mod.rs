@@ -4,6 +4,7 @@
 
 mod answer;
 mod document;
+mod event;
 mod flow;
 mod memory;
 mod model;
@@ -19,6 +20,7 @@ use serde::{Deserialize, Serialize};
 
 pub use answer::*;
 pub use document::*;
+pub use event::*;
 pub use flow::*;
 pub use memory::*;
 pub use model::*;
