@@ -28,6 +28,7 @@ struct User {
     streams: Arc<Semaphore>,
     bodies: Arc<Semaphore>,
     responses: Arc<Semaphore>,
+    lists: Arc<Semaphore>,
 }
 
 /// Tokens that refill at a rate.
@@ -70,6 +71,8 @@ pub(crate) struct BodyPermit {
 }
 
 const KIB: u64 = 1_024;
+/// Lists of one user that are read at once.
+const LISTS_MAX: usize = 4;
 /// Responses up to this length are limited by the number of requests only.
 const RESPONSE_BYTES_FREE: u64 = 64 * KIB;
 /// Users come from the store, so there are few; this bounds memory in any case.
@@ -134,6 +137,12 @@ impl Quota {
         Ok(BodyPermit { user, total, of_user, of_all, bytes: 0 })
     }
 
+    /// A place for reading a list out of the store. Of one user few are read at once; more wait, so that requests of others do not wait behind all of them.
+    pub(crate) async fn listing(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
+        let lists = self.of(user, |of| of.lists.clone());
+        lists.acquire_owned().await.map_err(|error| Problem::internal(&error))
+    }
+
     /// Memory for a response that is complete, until it was sent: whoever reads slowly must not keep many long ones in memory. Short ones are not counted.
     pub(crate) fn response(&self, user: &UserId, bytes: u64) -> Result<Option<OwnedSemaphorePermit>, Problem> {
         if bytes <= RESPONSE_BYTES_FREE {
@@ -160,6 +169,7 @@ impl Quota {
             streams: Arc::new(Semaphore::new(count(limits.streams_max))),
             bodies: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
             responses: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
+            lists: Arc::new(Semaphore::new(LISTS_MAX)),
         });
         then(of)
     }
@@ -231,6 +241,20 @@ mod tests {
         assert!(of_bob.grow(5_000) && !of_bob.grow(4_000), "of all users");
         drop(of_ada);
         assert!(of_bob.grow(4_000));
+    }
+
+    #[tokio::test]
+    async fn lists_of_one_user_wait_for_one_another() {
+        let quota = Quota::new(Limits::default());
+        let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
+        let mut held = Vec::new();
+        for _ in 0..LISTS_MAX {
+            held.push(quota.listing(&ada).await.unwrap());
+        }
+        let waits = tokio::time::timeout(std::time::Duration::from_millis(5), quota.listing(&ada)).await;
+        assert!(waits.is_err() && quota.listing(&bob).await.is_ok());
+        held.pop();
+        assert!(quota.listing(&ada).await.is_ok());
     }
 
     #[test]

@@ -1,12 +1,14 @@
 //! Somebody who sends all of `lab/hostile` again and again, keeps connections half open, and asks for as much as is answered.
 
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::calm::RegularUser;
 use super::requests::{self, Body, OtherUser, Request};
@@ -23,6 +25,7 @@ const RENDERED: usize = 4;
 
 pub(super) struct Attacker {
     http: reqwest::Client,
+    address: Ipv4Addr,
     url: String,
     user: String,
     token: String,
@@ -34,10 +37,12 @@ pub(super) struct Attacker {
 
 impl Attacker {
     pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &RegularUser, seen: Arc<Observations>) -> Attacker {
-        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client can be made");
+        // Each from an address of its own, as on a network; the regular users come from 127.0.0.1.
+        let address = Ipv4Addr::new(127, 0, 1, (from % 250) as u8 + 1);
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).local_address(IpAddr::V4(address)).build().expect("a client can be made");
         let (thread, run) = victim.threads.last().cloned().unwrap_or_default();
         let other = OtherUser { user: victim.user.clone(), thread, run };
-        Attacker { http, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
+        Attacker { http, address, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
     }
 
     pub(super) async fn until(self, end: Instant) {
@@ -111,10 +116,9 @@ impl Attacker {
 
     /// Connections that send a little and wait.
     async fn half_open(&self) {
-        let address = self.url.trim_start_matches("http://");
         let mut open = Vec::new();
         for bytes in requests::raw().iter().cycle().take(HALF_OPEN) {
-            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(address)).await else { break };
+            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), self.connect()).await else { break };
             self.seen.attacked();
             // The server may have closed it already.
             let _ = stream.write_all(&bytes[..bytes.len().min(40)]).await;
@@ -131,6 +135,13 @@ impl Attacker {
             let mut some = [0_u8; 512];
             let _ = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut some)).await;
         }
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let server = self.url.trim_start_matches("http://").parse().map_err(io::Error::other)?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.address, 0).into())?;
+        socket.connect(server).await
     }
 
     async fn streams(&self) {

@@ -116,6 +116,7 @@ impl A2a {
 
     /// The newest first, by when something last happened in them.
     pub(super) async fn list(&self, who: &Identity, wish: &ListTasks) -> Result<TaskList, Problem> {
+        let _place = self.api().0.quota.listing(&who.user).await?;
         let page_size = wish.page_size.unwrap_or(PAGE);
         if !(1..=PAGE_MAX).contains(&page_size) {
             return Err(wrong(format!("pageSize is 1 to {PAGE_MAX}")));
