@@ -42,7 +42,7 @@ impl A2a {
         let (status, answered) = self.status(&row).await?;
         let context = context_of(who, &row, kept.as_ref());
         let mut said = match kept {
-            Some(kept) => kept.messages,
+            Some(kept) => kept.shown(row.run.as_str()),
             None => self.first_words(&row).await?,
         };
         let surplus = said.len().saturating_sub(shape.history.unwrap_or(usize::MAX));
