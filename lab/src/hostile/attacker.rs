@@ -20,6 +20,9 @@ const HALF_OPEN: usize = 100;
 /// Requests in one flood, at the same time.
 const FLOOD: usize = 200;
 const STREAMS: usize = 80;
+/// Bodies that never end, and the bytes that are sent of each.
+const SLOW_BODIES: usize = 5;
+const SLOW_BYTES: usize = 8 << 20;
 /// How often each form of an answer is asked for at the same time.
 const RENDERED: usize = 4;
 
@@ -48,12 +51,13 @@ impl Attacker {
     pub(super) async fn until(self, end: Instant) {
         let mut round = self.from;
         while Instant::now() < end {
-            match round % 6 {
+            match round % 7 {
                 0 => self.documents().await,
                 1 => self.requests().await,
                 2 => self.flood().await,
                 3 => self.half_open().await,
                 4 => self.streams().await,
+                5 => self.slow_bodies().await,
                 _ => self.guesses().await,
             }
             round += 1;
@@ -142,6 +146,32 @@ impl Attacker {
         let socket = TcpSocket::new_v4()?;
         socket.bind((self.address, 0).into())?;
         socket.connect(server).await
+    }
+
+    /// Uploads that send almost everything and then nothing, so that the server keeps it in memory.
+    async fn slow_bodies(&self) {
+        let (host, token) = (self.url.trim_start_matches("http://"), &self.token);
+        let head = format!(
+            "PUT /api/documents/slow.md HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\ncontent-type: application/octet-stream\r\ncontent-length: {}\r\n\r\n",
+            SLOW_BYTES + 1
+        );
+        let piece = vec![b'x'; 1 << 20];
+        let mut open = Vec::new();
+        for _ in 0..SLOW_BODIES {
+            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), self.connect()).await else { break };
+            self.seen.attacked();
+            let send = async {
+                stream.write_all(head.as_bytes()).await?;
+                for _ in 0..SLOW_BYTES / piece.len() {
+                    stream.write_all(&piece).await?;
+                }
+                io::Result::Ok(())
+            };
+            // It is refused as soon as the user, or everybody, has too much in memory.
+            let _ = tokio::time::timeout(Duration::from_secs(5), send).await;
+            open.push(stream);
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
     }
 
     async fn streams(&self) {
