@@ -1,6 +1,7 @@
 // Markdown in a checked answer: code blocks and tables stay what they are, and only what was compared with a source has a status.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, open, picture } from "./house.mjs";
 
 const CODE = "def weight(grams: int) -> bool:\n    # The rule: at least 50 | grams. See [1].\n\n    return grams >= 50";
@@ -35,6 +36,7 @@ for (const flow of ["search", "direct"]) {
     await eventually(async () => assert.ok((await prose.locator("td .sentence-unsupported", { hasText: "7 kinds" }).count()) === 1));
     const hidden = await prose.locator("tr", { hasText: "7 kinds" }).textContent();
     assert.equal(hidden.match(/not supported/g)?.length, 1, "read aloud once in a row of several cells");
+    await clean(page, `20-blocks-${flow}`);
     await picture(page, `20-blocks-${flow}`);
   });
 }

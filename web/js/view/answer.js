@@ -1,5 +1,6 @@
 // An answer: Markdown, each sentence with its status, each citation a button that opens the passage.
 import { html } from "../core/html.js";
+import { lazy } from "../core/lazy.js";
 import { t } from "../core/words.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
@@ -18,8 +19,11 @@ const STATUS_TEXTS = { supported: () => "", weak: () => t("only weakly supported
 /// Who decided about a sentence; rules are what is expected, and not named.
 const decidedTexts = () => ({ verifier: t("decided by the verifier"), model: t("decided by the language model") });
 
-/// Text without statuses: a draft, or an imported message.
-export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
+const Diagram = lazy(async () => (await import("./diagram.js")).Diagram);
+const NO_SOURCES = { answer: {}, sentences: [], sources: [] };
+
+/// Text without statuses: a draft, in which diagrams are not drawn because their text still grows, or an imported message.
+export const Plain = ({ text, isDraft = false }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} context=${isDraft ? null : NO_SOURCES} />`)}</div>`;
 
 export function Answer({ run, thread, answer }) {
   const sources = answer.sources ?? [];
@@ -117,6 +121,7 @@ const Block = ({ block, context }) => {
     case "list":
       return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
     case "code":
+      if (context && block.language?.toLowerCase() === "mermaid") return html`<${Diagram} text=${block.text} />`;
       return html`<${Code} text=${block.text} language=${block.language} />`;
     case "quote":
       return html`<blockquote>${inner(block.blocks)}</blockquote>`;
