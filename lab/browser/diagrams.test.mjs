@@ -26,7 +26,11 @@ async function answered(markdown, options) {
   return page;
 }
 
-const isDrawn = (page) => page.waitForFunction(() => document.querySelector(".diagram-image img")?.naturalWidth > 50);
+async function isDrawn(page) {
+  await page.locator(".diagram-image img, .diagram-trouble").first().waitFor();
+  assert.deepEqual(await page.locator(".diagram-trouble").allTextContents(), []);
+  await page.waitForFunction(() => document.querySelector(".diagram-image img")?.naturalWidth > 50);
+}
 
 /// The drawing as text.
 const svgOf = (page) => page.locator(".diagram-image img").first().evaluate((image) => decodeURIComponent(image.src.slice(image.src.indexOf(",") + 1)));
@@ -41,7 +45,7 @@ for (const [colorScheme, size] of LOOKS) {
     await page.locator(".turn .actions").waitFor();
     await isDrawn(page);
     const svg = await svgOf(page);
-    assert.match(svg, /First runner[\s\S]*Second runner/);
+    assert.match(svg.replace(/<[^>]*>/g, ""), /First runner[\s\S]*Second runner/);
     assert.doesNotMatch(svg, /foreignObject/i);
     const frame = page.locator("iframe");
     assert.deepEqual([await frame.getAttribute("sandbox"), await frame.getAttribute("src")], ["allow-scripts", "/assets/diagram/frame.html"]);

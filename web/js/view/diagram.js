@@ -41,7 +41,7 @@ function useNear() {
   const box = useRef(null);
   const [isNear, setNear] = useState(false);
   useEffect(() => {
-    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), { rootMargin: `${NEAR_PX}px` });
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), { root: box.current.closest(".turns"), rootMargin: `${NEAR_PX}px` });
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
