@@ -18,6 +18,8 @@ const settings = (isDark) => ({
   maxEdges: 300,
   theme: isDark ? "dark" : "default",
   fontFamily: "system-ui, sans-serif",
+  // The line of an edge does not show through its label.
+  themeCSS: ".edgeLabel rect { opacity: 1 }",
   // What a diagram may not set by itself.
   secure: ["secure", "securityLevel", "startOnLoad", "maxTextSize", "suppressErrorRendering", "maxEdges", "htmlLabels", "themeCSS", "fontFamily", "dompurifyConfig"],
 });
