@@ -41,6 +41,18 @@ for (const flow of ["search", "direct"]) {
   });
 }
 
+test("two answers with the same parts are no landmarks of the same name", async () => {
+  const page = await house.page();
+  await choose(page, "Flow", "search");
+  for (const count of [1, 2]) {
+    await ask(page, `How heavy is a relay baton? In blocks, number ${count}.`);
+    await eventually(async () => assert.equal(await page.locator(".sources").count(), count));
+    await page.locator(".turn").last().locator(".actions").waitFor();
+  }
+  assert.equal(await page.locator(".prose .table").count(), 2);
+  await clean(page, "two answers with code, tables and sources");
+});
+
 test("an answer without sources is not checked, and nothing in it is marked", async () => {
   const page = await house.page();
   await choose(page, "Flow", "direct");

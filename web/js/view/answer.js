@@ -47,7 +47,7 @@ export function Answer({ run, thread, answer }) {
 /// What the run wrote, each to be saved; pictures are shown.
 const Files = ({ files, thread }) =>
   files.length > 0 &&
-  html`<section class="files" aria-label=${t("Files")}>
+  html`<section class="files" role="group" aria-label=${t("Files")}>
     <h3>${t("Files")}</h3>
     <ul>
       ${files.map((file) => {
@@ -82,7 +82,7 @@ export function Standing({ sentences = [] }) {
 function Sources({ run, answer, sources }) {
   if (sources.length === 0) return null;
   return html`
-    <section class="sources" aria-label=${t("Sources")}>
+    <section class="sources" role="group" aria-label=${t("Sources")}>
       <h3>${t("Sources")}</h3>
       <ol>
         ${sources.map((source, at) => {
@@ -128,7 +128,7 @@ const Block = ({ block, context }) => {
     case "rule":
       return html`<hr />`;
     case "table":
-      return html`<div class="table" tabindex="0" role="region" aria-label=${t("Table")}><table>
+      return html`<div class="table" tabindex="0" role="group" aria-label=${t("Table")}><table>
         <thead><tr>${block.head.map((cell, at) => html`<th scope="col" class=${alignClass(block, at)} dir="auto">${text(cell)}</th>`)}</tr></thead>
         <tbody>${block.rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class=${alignClass(block, at)} dir="auto">${text(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;

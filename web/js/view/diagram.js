@@ -32,7 +32,7 @@ export function Diagram({ text }) {
   const label = image?.title || (kind ? t("Diagram, {kind}", { kind }) : t("Diagram"));
   return html`<figure class="diagram" ref=${box}>
     <div class="code-head"><span>${t("Diagram")}</span><button type="button" class="button-copy" aria-pressed=${isSource} onClick=${() => setSource(!isSource)}>${isSource ? t("Show the diagram") : t("Show the source")}</button></div>
-    ${isSource ? html`<${Code} text=${text} language="mermaid" />` : image ? html`<div class="diagram-image" tabindex="0" role="region" aria-label=${label}><img src=${image.src} width=${image.width} height=${image.height} alt=${label} onError=${() => setDrawn({ trouble: new Error(t("the drawing is not an image")) })} /></div>` : html`<p class="diagram-wait" role="status">${t("Drawing …")}</p>`}
+    ${isSource ? html`<${Code} text=${text} language="mermaid" />` : image ? html`<div class="diagram-image" tabindex="0" role="group" aria-label=${label}><img src=${image.src} width=${image.width} height=${image.height} alt=${label} onError=${() => setDrawn({ trouble: new Error(t("the drawing is not an image")) })} /></div>` : html`<p class="diagram-wait" role="status">${t("Drawing …")}</p>`}
   </figure>`;
 }
 
