@@ -5,17 +5,17 @@ import path from "node:path";
 import { after, before, test } from "node:test";
 import zlib from "node:zlib";
 import { LOOKS, SIZES, clean } from "./axe.mjs";
-import { ask, choose, eventually, get, open, picture, web } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture, web } from "./harness.mjs";
 
 const WEIGHT_BYTES_MAX = 150_000;
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 for (const [colorScheme, size] of LOOKS) {
   test(`axe finds nothing, ${colorScheme}, ${size}`, async () => {
-    const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
+    const page = await harness.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
     await page.locator(".first-card").first().waitFor();
     await clean(page, "first");
     await choose(page, "Flow", "search");
@@ -55,8 +55,8 @@ for (const [colorScheme, size] of LOOKS) {
     await page.locator(".draft-partial").waitFor();
     await clean(page, "stopped");
     const [, thread] = /\/t\/([^/]+)/.exec(page.url());
-    const { runs } = await get(house, `/api/threads/${thread}`);
-    await page.goto(`${house.url}/#/compare/${runs[0].run}/${runs[1].run}`);
+    const { runs } = await get(harness, `/api/threads/${thread}`);
+    await page.goto(`${harness.url}/#/compare/${runs[0].run}/${runs[1].run}`);
     await page.locator(".compare table").waitFor();
     await clean(page, "compare");
     if (size !== "desktop") {
@@ -66,7 +66,7 @@ for (const [colorScheme, size] of LOOKS) {
       await page.keyboard.press("Escape");
     }
     for (const room of ["documents", "tools", "flows", "settings"]) {
-      await page.goto(`${house.url}/#/${room}`);
+      await page.goto(`${harness.url}/#/${room}`);
       await page.locator(`h1#${room}`).waitFor();
       await page.locator({ documents: ".index", tools: ".tool", flows: ".flow .node", settings: ".models li" }[room]).first().waitFor();
       await clean(page, room);
@@ -75,7 +75,7 @@ for (const [colorScheme, size] of LOOKS) {
 }
 
 test("everything by keyboard: skip, ask, open the work, a step, a source, and the next conversation", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.locator(".first").waitFor();
   await page.evaluate(() => document.activeElement.blur());
   const focused = () => page.evaluate(() => document.activeElement.outerHTML.slice(0, 120));
@@ -122,7 +122,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
 });
 
 test("what changes is said aloud", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await eventually(async () => assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0));
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Aloud, please.");
@@ -132,7 +132,7 @@ test("what changes is said aloud", async () => {
 });
 
 test("at the width of a phone nothing is cut off", async () => {
-  const page = await house.page({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true });
+  const page = await harness.page({ viewport: { width: 360, height: 740 }, isMobile: true, hasTouch: true });
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton, on a phone?");
   await page.locator(".sources").waitFor();
@@ -148,7 +148,7 @@ test("at the width of a phone nothing is cut off", async () => {
 });
 
 test("the page weighs less than 150 kB", async (t) => {
-  const page = await house.page();
+  const page = await harness.page();
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await page.reload();

@@ -5,14 +5,14 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
-import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 test("code is coloured and copied", async () => {
-  const page = await house.page({ permissions: ["clipboard-read", "clipboard-write"] });
+  const page = await harness.page({ permissions: ["clipboard-read", "clipboard-write"] });
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? In blocks, please.");
   await page.locator(".sources").waitFor();
@@ -28,7 +28,7 @@ test("code is coloured and copied", async () => {
 });
 
 test("formulas are drawn, prices are not, and nothing is fetched from elsewhere", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const asked = [];
   page.on("request", (request) => asked.push(new URL(request.url()).host));
   await choose(page, "Flow", "direct");
@@ -42,13 +42,13 @@ test("formulas are drawn, prices are not, and nothing is fetched from elsewhere"
   await eventually(async () => assert.match(await page.locator(".prose").textContent(), /costs \$5 or \$6/));
   await eventually(async () => assert.equal(await page.locator(".math-source").textContent(), "\\mystery{x}"));
   await eventually(async () => assert.equal(await page.locator(".prose img").count(), 0, "pictures of a model are no part of a checked answer"));
-  assert.deepEqual([...new Set(asked)], [new URL(house.url).host]);
+  assert.deepEqual([...new Set(asked)], [new URL(harness.url).host]);
   await clean(page, "an answer with formulas");
   await picture(page, "36-formulas");
 });
 
 test("a picture that the run wrote is shown, with the headers of any file", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const dot = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
@@ -63,7 +63,7 @@ test("a picture that the run wrote is shown, with the headers of any file", asyn
 });
 
 test("a citation shows a card on hover and on focus", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? With a card.");
   await page.locator(".sources").waitFor();
@@ -83,7 +83,7 @@ test("a citation shows a card on hover and on focus", async () => {
 });
 
 test("a run that failed shows what it had found", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? The model is out of order.");
   await page.locator(".ended-bad").waitFor();
@@ -95,8 +95,8 @@ test("a run that failed shows what it had found", async () => {
 });
 
 test("files are attached to a question, and a conversation uses only the sources that were chosen", async () => {
-  const page = await house.page();
-  const file = path.join(house.home, "lyon.txt");
+  const page = await harness.page();
+  const file = path.join(harness.home, "lyon.txt");
   fs.writeFileSync(file, "The baton of Lyon weighs 61 grams and is made of copper.");
   await page.getByLabel("Attach files").setInputFiles(file);
   await page.locator(".attached small", { hasText: "ready" }).waitFor();
@@ -112,8 +112,8 @@ test("files are attached to a question, and a conversation uses only the sources
   await ask(page, "How heavy is a relay baton?");
   await page.locator(".turn .actions").waitFor();
   await eventually(async () => assert.match(await page.locator(".question").textContent(), /Attached document: lyon\.txt/));
-  const { runs } = await get(house, `/api/threads/${new URL(page.url()).hash.split("/")[2]}`);
-  const replies = (await events(house, runs[0].run)).filter((one) => one.event === "replied").flatMap((one) => one.reply.result.Ok?.spans ?? []);
+  const { runs } = await get(harness, `/api/threads/${new URL(page.url()).hash.split("/")[2]}`);
+  const replies = (await events(harness, runs[0].run)).filter((one) => one.event === "replied").flatMap((one) => one.reply.result.Ok?.spans ?? []);
   assert.ok(replies.length > 0, "passages were found");
   assert.ok(replies.every((span) => span.address.endsWith("lyon.txt")), JSON.stringify(replies.map((span) => span.address)));
   await page.locator(".options-set", { hasText: "sources: lyon.txt" }).waitFor();
@@ -123,7 +123,7 @@ test("files are attached to a question, and a conversation uses only the sources
 });
 
 test("the last answer suggests questions, and a click puts one into the form", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? Ask the Greeks.");
   await page.locator(".sources").waitFor();

@@ -1,11 +1,11 @@
 // Asking, and what may happen in between: words that come one after another, a stop, a server that dies.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const SLOW = "How heavy is a relay baton? Answer slowly, please.";
 
@@ -18,7 +18,7 @@ async function streaming(page) {
 }
 
 test("c9_an answer streams, then is checked, under the badge of the flow that gave it", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await ask(page, SLOW);
   await page.locator(".question", { hasText: "How heavy" }).waitFor();
   await streaming(page);
@@ -40,7 +40,7 @@ test("c9_an answer streams, then is checked, under the badge of the flow that ga
 });
 
 test("c9_intents have badges of their own", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "chat");
   for (const [question, badge] of [["Who ran the first relay race?", "Search"], ["Summarize", "Summarize"], ["What did we discuss earlier?", "Conversation Query"]]) {
     await ask(page, question);
@@ -52,7 +52,7 @@ test("c9_intents have badges of their own", async () => {
 });
 
 test("x3_a run is stopped and resumed", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} To be stopped.`);
   await streaming(page);
@@ -61,41 +61,41 @@ test("x3_a run is stopped and resumed", async () => {
   await page.getByRole("button", { name: "Resume" }).click();
   await page.locator(".sources").waitFor();
   await eventually(async () => assert.equal(await page.locator(".turn").count(), 2, "what was stopped stays as it was"));
-  const { runs } = await get(house, "/api/runs?limit=10");
+  const { runs } = await get(harness, "/api/runs?limit=10");
   const [after] = runs.filter((run) => run.title.includes("To be stopped") && run.status === "done");
-  const searches = (await events(house, after.run)).filter((one) => one.event === "asked" && one.effect.call_tool?.tool === "docs.search");
+  const searches = (await events(harness, after.run)).filter((one) => one.event === "asked" && one.effect.call_tool?.tool === "docs.search");
   assert.ok(searches.length > 0, "its past came with it");
   await eventually(async () => assert.match(await page.locator(".answer .prose").last().textContent(), /weighs at least 50 grams/));
 });
 
 test("x3_the server is killed in mid-answer and started again, and the page goes on by itself", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.evaluate(() => (window.isTheSamePage = true));
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} To be killed.`);
   await streaming(page);
   page.mayLose = true;
-  for (const other of house.pages) other.mayLose = true;
-  await house.kill();
+  for (const other of harness.pages) other.mayLose = true;
+  await harness.kill();
   await page.locator(".line-lost").waitFor();
   await picture(page, "8-connection-lost");
-  await house.start();
+  await harness.start();
   await page.locator(".line-lost").waitFor({ state: "detached" });
   await page.locator(".sources").waitFor();
   await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /weighs at least 50 grams/));
   await eventually(async () => assert.equal(await page.evaluate(() => window.isTheSamePage), true, "nobody reloaded it"));
-  const { runs } = await get(house, `/api/runs?limit=100`);
+  const { runs } = await get(harness, `/api/runs?limit=100`);
   assert.equal(runs.filter((run) => run.title.includes("To be killed") && !run.parent).length, 1, "and nothing was asked twice");
 });
 
 test("a question that is asked while the server is away is asked once it is back", async () => {
-  const page = await house.page();
-  for (const other of house.pages) other.mayLose = true;
+  const page = await harness.page();
+  for (const other of harness.pages) other.mayLose = true;
   await choose(page, "Flow", "direct");
-  await house.kill();
+  await harness.kill();
   await ask(page, "What is a relay baton, after all?");
   await page.locator(".question", { hasText: "after all" }).waitFor();
-  await house.start();
+  await harness.start();
   await page.locator(".actions").waitFor();
   await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /baton/i));
 });

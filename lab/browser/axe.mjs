@@ -1,7 +1,7 @@
 // What axe finds on a page, and the sizes and colours in which the page is looked at.
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { require } from "./house.mjs";
+import { require } from "./harness.mjs";
 
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 

@@ -1,13 +1,13 @@
 // Markdown in a checked answer: code blocks and tables stay what they are, and only what was compared with a source has a status.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
 const CODE = "def weight(grams: int) -> bool:\n    # The rule: at least 50 | grams. See [1].\n\n    return grams >= 50";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const read = async (prose) => ({
   code: await prose.locator("pre code").allTextContents(),
@@ -16,7 +16,7 @@ const read = async (prose) => ({
 
 for (const flow of ["search", "direct"]) {
   test(`a code block and a table are the same before and after the check, ${flow}`, async () => {
-    const page = await house.page();
+    const page = await harness.page();
     await choose(page, "Flow", flow);
     await ask(page, "How heavy is a relay baton? In blocks, slowly.");
     await page.waitForFunction(() => document.querySelectorAll(".draft .prose tr").length >= 3);
@@ -40,7 +40,7 @@ for (const flow of ["search", "direct"]) {
 }
 
 test("an answer without sources is not checked, and nothing in it is marked", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "Hello there");
   await page.locator(".actions").waitFor();
@@ -50,7 +50,7 @@ test("an answer without sources is not checked, and nothing in it is marked", as
 });
 
 test("a notice of the program itself is not marked as wrong", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Show me the plan first").check();

@@ -1,18 +1,18 @@
 // Versions of a turn: regenerating, editing a question, continuing from an earlier turn, and the way between the branches.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const answered = (page, count) => page.waitForFunction((wanted) => document.querySelectorAll(".turn .actions").length === wanted, count);
 const last = (page) => page.locator(".turn").last();
 const idOf = (page) => new URL(page.url()).hash.split("/")[2];
 
 test("a question is asked again and changed, and a switcher leads to each version", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Version, please.");
   await answered(page, 1);
@@ -39,12 +39,12 @@ test("a question is asked again and changed, and a switcher leads to each versio
 
   await page.reload();
   await page.locator(".switcher", { hasText: "3 / 3" }).waitFor();
-  const known = await get(house, `/api/threads/${idOf(page)}`);
+  const known = await get(harness, `/api/threads/${idOf(page)}`);
   assert.deepEqual(Object.values(known.after), ["", ""], "two of the three runs begin the conversation anew");
 });
 
 test("the conversation continues from an earlier turn, and the list of branches shows each", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "First: what is a baton? Version.");
   await answered(page, 1);
@@ -69,17 +69,17 @@ test("the conversation continues from an earlier turn, and the list of branches 
   await all.nth(1).click();
   await page.locator(".question", { hasText: "Second" }).waitFor();
   await eventually(async () => assert.equal(await page.locator(".turn").count(), 2));
-  const { runs, after: follows } = await get(house, `/api/threads/${idOf(page)}`);
+  const { runs, after: follows } = await get(harness, `/api/threads/${idOf(page)}`);
   assert.equal(runs.length, 4);
   assert.equal(Object.keys(follows).length, 2, "the branch, and what was asked at its end");
   // An address of a run leads to its branch.
   const other = runs.find((run) => run.title.startsWith("Other"));
-  await page.goto(`${house.url}/#/t/${idOf(page)}/${other.run}`);
+  await page.goto(`${harness.url}/#/t/${idOf(page)}/${other.run}`);
   await page.locator(".question", { hasText: "Other" }).waitFor();
 });
 
 test("a run to follow must be one of the conversation", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "What is a baton?");
   await answered(page, 1);
@@ -93,7 +93,7 @@ test("a run to follow must be one of the conversation", async () => {
 for (const [name, viewport] of [["phone", { width: 360, height: 740 }], ["tablet", { width: 820, height: 1100 }], ["desk", { width: 1440, height: 900 }]]) {
   for (const colorScheme of ["light", "dark"]) {
     test(`nothing is cut off with branches: ${name}, ${colorScheme}`, async () => {
-      const page = await house.page({ viewport, colorScheme });
+      const page = await harness.page({ viewport, colorScheme });
       await choose(page, "Flow", "direct");
       await ask(page, `What is a relay baton, on a ${name}? Version.`);
       await answered(page, 1);

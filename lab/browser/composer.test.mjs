@@ -1,18 +1,18 @@
 // The form for a question: focus, Enter during a run, options that stay set, long pastes, and what Escape closes.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const SLOW = "How heavy is a relay baton? Answer slowly, please.";
 const focused = (page) => page.evaluate(() => document.activeElement.id);
-const runsOf = async (words) => (await get(house, "/api/runs?limit=100")).runs.filter((run) => run.title.includes(words) && !run.parent);
+const runsOf = async (words) => (await get(harness, "/api/runs?limit=100")).runs.filter((run) => run.title.includes(words) && !run.parent);
 
 test("the form keeps the focus after the first question and after a follow-up", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? First.");
   await page.waitForFunction(() => location.hash.startsWith("#/t/"));
@@ -26,7 +26,7 @@ test("the form keeps the focus after the first question and after a follow-up", 
 });
 
 test("Enter during a run starts nothing, keeps the text and leaves Stop in place", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} Alone.`);
   const stop = page.getByRole("button", { name: "Stop", exact: true });
@@ -44,7 +44,7 @@ test("Enter during a run starts nothing, keeps the text and leaves Stop in place
 });
 
 test("limits stay in sight while the options are closed, can be removed there, and the answer names the limit that ended it", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   const options = page.getByRole("button", { name: "Options" });
   await options.click();
@@ -62,7 +62,7 @@ test("limits stay in sight while the options are closed, can be removed there, a
   await picture(page, "22-limit");
   await set.getByRole("button", { name: "Remove all" }).click();
   await set.waitFor({ state: "detached" });
-  await eventually(async () => assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem("baton.wishes")).budget.calls), undefined));
+  await eventually(async () => assert.equal(await page.evaluate(() => JSON.parse(localStorage.getItem("baton.askOptions")).budget.calls), undefined));
 });
 
 const paste = (page, text) =>
@@ -75,13 +75,13 @@ const paste = (page, text) =>
 const LONG = `The baton of Lyon weighs 61 grams. ${"Something else is written here. ".repeat(1_500)}`;
 
 test("a paste that is too long becomes a document that the question names", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await paste(page, LONG);
   const chip = page.locator(".attached li");
   await chip.filter({ hasText: "ready" }).waitFor();
   const name = await chip.locator("span").first().textContent();
-  const { files } = await get(house, "/api/documents");
+  const { files } = await get(harness, "/api/documents");
   assert.deepEqual(files.map((file) => [file.name, file.bytes]), [[name, Buffer.byteLength(LONG)]], "nothing of it is cut");
   await ask(page, "What does the baton of Lyon weigh?");
   await page.locator(".question", { hasText: `Attached document: ${name}` }).waitFor();
@@ -94,7 +94,7 @@ test("a paste that is too long becomes a document that the question names", asyn
 });
 
 test("where a long paste cannot be uploaded, the page states it and why", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.route("**/api/documents/*", (route) => route.fulfill({ status: 403, contentType: "application/json", body: JSON.stringify({ error: { kind: "refused", message: "uploads are off" } }) }));
   await paste(page, LONG);
   await page.locator(".composer-hint", { hasText: "uploads are off" }).waitFor();
@@ -103,14 +103,14 @@ test("where a long paste cannot be uploaded, the page states it and why", async 
 });
 
 test("a question that is typed too long is refused with its size, and kept", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await ask(page, "word ".repeat(8_000));
   await page.locator(".composer-hint", { hasText: "Shorten it" }).waitFor();
   await eventually(async () => assert.ok((await page.locator("#question").inputValue()).length >= 39_999));
 });
 
 test("Escape closes the options, the export menu, the list of runs to compare with, and the sidebar of a phone", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? To be closed.");
   await page.locator(".actions").waitFor();
@@ -130,7 +130,7 @@ test("Escape closes the options, the export menu, the list of runs to compare wi
   await page.locator(".choose").waitFor();
   await page.keyboard.press("Escape");
   await page.locator(".choose").waitFor({ state: "detached" });
-  const phone = await house.page({ viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true });
+  const phone = await harness.page({ viewport: { width: 360, height: 640 }, isMobile: true, hasTouch: true });
   await phone.getByRole("button", { name: "Past conversations" }).click();
   await phone.locator(".sidebar.is-open").waitFor();
   await phone.keyboard.press("Escape");
@@ -138,19 +138,19 @@ test("Escape closes the options, the export menu, the list of runs to compare wi
 });
 
 test("the tab names the conversation and shows that it is being worked on", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await eventually(async () => assert.equal(await page.title(), "Baton"));
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} Titled.`);
   await page.waitForFunction(() => /^… How heavy is a relay baton.* · Baton$/.test(document.title));
   await page.locator(".sources").waitFor();
   await page.waitForFunction(() => /^How heavy is a relay baton.* · Baton$/.test(document.title));
-  await page.goto(`${house.url}/#/settings`);
+  await page.goto(`${harness.url}/#/settings`);
   await page.waitForFunction(() => document.title === "Settings · Baton");
 });
 
 test("text is copied where the browser has no clipboard interface (plain HTTP)", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.addInitScript(() => Object.defineProperty(Navigator.prototype, "clipboard", { get: () => undefined }));
   await page.reload();
   await choose(page, "Flow", "direct");
@@ -164,12 +164,12 @@ test("text is copied where the browser has no clipboard interface (plain HTTP)",
 });
 
 test("notices cover no button", async () => {
-  const page = await house.page({ path: "/#/documents", viewport: { width: 1000, height: 700 } });
+  const page = await harness.page({ path: "/#/documents", viewport: { width: 1000, height: 700 } });
   await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
   const notice = page.locator(".notice-bad");
   await notice.waitFor();
   await eventually(async () => assert.match(await notice.textContent(), /program\.exe/, "an upload error names the file"));
-  await page.goto(`${house.url}/#/`);
+  await page.goto(`${harness.url}/#/`);
   await page.locator(".first-card").first().waitFor();
   const covered = await page.evaluate(() => {
     const isTop = (element) => {

@@ -2,17 +2,17 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
-import { ask, choose, eventually, get, open, picture, post } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture, post } from "./harness.mjs";
 import fs from "node:fs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const idOf = (page) => new URL(page.url()).hash.split("/")[2];
 
 async function asked(question, flow = "direct") {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", flow);
   await ask(page, question);
   await page.locator(".turn .actions").waitFor();
@@ -53,7 +53,7 @@ test("a conversation is renamed, pinned and tagged, and found by each", async ()
   await page.locator(".sidebar input").fill("");
   await page.locator(".tag", { hasText: "#sport" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".list-row").length === 1);
-  assert.equal((await post(house, `/api/threads/${idOf(page)}`, { title: "x".repeat(201) }, "PATCH")).status, 422);
+  assert.equal((await post(harness, `/api/threads/${idOf(page)}`, { title: "x".repeat(201) }, "PATCH")).status, 422);
 });
 
 test("words are found in a conversation, turn by turn", async () => {
@@ -86,11 +86,11 @@ test("a whole conversation is exported, with one list of sources", async () => {
   assert.match(text, /50 grams \[\^source-1\][\s\S]*50 grams \[\^source-1\]/);
   const id = idOf(page);
   for (const [ending, magic] of [["pdf", "%PDF"], ["docx", "PK"], ["html", "<!"]]) {
-    const response = await fetch(`${house.url}/api/threads/${id}/export/${ending}`);
+    const response = await fetch(`${harness.url}/api/threads/${id}/export/${ending}`);
     assert.equal(response.status, 200, ending);
     await eventually(async () => assert.equal(Buffer.from(await response.arrayBuffer()).subarray(0, magic.length).toString().toLowerCase(), magic.toLowerCase()));
   }
-  assert.equal((await fetch(`${house.url}/api/threads/${id}/export/exe`)).status, 422);
+  assert.equal((await fetch(`${harness.url}/api/threads/${id}/export/exe`)).status, 422);
 });
 
 test("a link shows the questions and answers to anybody, until it is revoked", async () => {
@@ -105,35 +105,35 @@ test("a link shows the questions and answers to anybody, until it is revoked", a
   await ask(page, "A later question, which nobody else shall read.");
   await page.waitForFunction(() => document.querySelectorAll(".turn .actions").length === 2);
 
-  const reader = await house.page({ path: new URL(link).pathname });
+  const reader = await harness.page({ path: new URL(link).pathname });
   await eventually(async () => assert.match(await reader.locator("h2").textContent(), /To be <b>shared<\/b>/));
   await eventually(async () => assert.match(await reader.locator("article").textContent(), /weighs at least 50 grams/));
   const shown = await reader.content();
-  assert.ok(!shown.includes("later question") && !shown.includes(house.home) && !shown.includes("<script"), "nothing but that turn, no paths, no scripts");
+  assert.ok(!shown.includes("later question") && !shown.includes(harness.home) && !shown.includes("<script"), "nothing but that turn, no paths, no scripts");
   await clean(reader, "the shared page");
   await picture(reader, "34-shared");
   const headers = (await fetch(link)).headers;
   assert.match(headers.get("content-security-policy"), /default-src 'none'; style-src 'self'/);
   assert.equal(headers.get("x-robots-tag"), "noindex, nofollow");
 
-  const { shares } = await get(house, `/api/threads/${idOf(page)}/shares`);
+  const { shares } = await get(harness, `/api/threads/${idOf(page)}/shares`);
   assert.deepEqual(shares.map((one) => [one.turns, one.path]), [[1, undefined]], "the link itself is not kept");
   await item(page, "Share");
   await page.getByRole("button", { name: /^Revoke the link/ }).click();
   await page.locator(".notice", { hasText: "revoked" }).waitFor({ state: "attached" });
   assert.equal((await fetch(link)).status, 404);
-  const other = await fetch(`${house.url}/share/${"0".repeat(64)}`);
+  const other = await fetch(`${harness.url}/share/${"0".repeat(64)}`);
   assert.equal(other.status, 404);
 });
 
 test("the command line shares, renames and revokes too", async () => {
   const page = await asked("What is a relay baton? From a terminal.");
   const thread = idOf(page);
-  assert.match(house.baton("threads", "rename", thread, "From the terminal"), /is now called "From the terminal"/);
-  const [link, about] = house.baton("threads", "share", thread, "--server", `${house.url}/`).trim().split("\n");
+  assert.match(harness.baton("threads", "rename", thread, "From the terminal"), /is now called "From the terminal"/);
+  const [link, about] = harness.baton("threads", "share", thread, "--server", `${harness.url}/`).trim().split("\n");
   assert.match(about, /shows 1 turns; revoke it with: baton threads unshare/);
   assert.match(await (await fetch(link)).text(), /From the terminal/);
-  assert.match(house.baton("threads", "list"), /From the terminal/);
-  assert.match(house.baton("threads", "unshare", thread), /revoked 1 links/);
+  assert.match(harness.baton("threads", "list"), /From the terminal/);
+  assert.match(harness.baton("threads", "unshare", thread), /revoked 1 links/);
   assert.equal((await fetch(link)).status, 404);
 });

@@ -3,14 +3,14 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { patchOf } from "../../web/js/model/merge_patch.js";
 import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
-import { ask, choose, eventually, get, open, picture, post } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture, post } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 test("the state, the costs and the journal of a run are in the drawer, and a node is run again with another state", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? To be inspected.");
   await page.locator(".sources").waitFor();
@@ -57,7 +57,7 @@ test("a merge patch makes one state of the other", () => {
 });
 
 test("breakpoints are chosen on the page; the state is changed there before the run continues", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options", exact: true }).click();
   await page.getByText("Breakpoints: pause before a node of the flow").click();
@@ -75,10 +75,10 @@ test("breakpoints are chosen on the page; the state is changed there before the 
   await text.fill(JSON.stringify({ ...state, question: "Where do relay races come from? Changed by hand." }));
   await asking.getByRole("button", { name: "Continue with this state" }).click();
   await page.locator(".sources").waitFor();
-  const { runs } = await get(house, "/api/runs?limit=20");
+  const { runs } = await get(harness, "/api/runs?limit=20");
   const { run } = runs.find((one) => one.title.includes("To be changed at a breakpoint"));
-  const { steps } = await get(house, `/api/runs/${run}/steps`);
-  const last = await get(house, `/api/runs/${run}/steps/${steps.at(-1).step}`);
+  const { steps } = await get(harness, `/api/runs/${run}/steps`);
+  const last = await get(harness, `/api/runs/${run}/steps/${steps.at(-1).step}`);
   assert.equal(last.state.question, "Where do relay races come from? Changed by hand.");
   await page.getByRole("button", { name: "Remove all" }).click();
   await page.getByText("Options set").waitFor({ state: "hidden" });
@@ -86,21 +86,21 @@ test("breakpoints are chosen on the page; the state is changed there before the 
 
 test("a run that is started with a breakpoint waits there and goes on", async () => {
   const wish = { question: "How heavy is a relay baton? To be paused.", flow: "search", breakpoints: ["synthesize"] };
-  const wrong = await post(house, "/api/runs", { ...wish, breakpoints: ["nowhere"] });
+  const wrong = await post(harness, "/api/runs", { ...wish, breakpoints: ["nowhere"] });
   assert.equal(wrong.status, 422);
   assert.match(JSON.stringify(wrong.body), /synthesize/);
-  const { body } = await post(house, "/api/runs", wish);
-  const page = await house.page({ path: `/#/t/${body.thread}` });
+  const { body } = await post(harness, "/api/runs", wish);
+  const page = await harness.page({ path: `/#/t/${body.thread}` });
   await page.locator(".asking", { hasText: "before the node synthesize" }).getByRole("button", { name: "Continue" }).click();
   await page.locator(".sources").waitFor();
-  const { steps } = await get(house, `/api/runs/${body.run}/steps`);
+  const { steps } = await get(harness, `/api/runs/${body.run}/steps`);
   assert.equal(steps.filter((one) => one.node === "synthesize").length, 2, "the pause is a step of its own");
 });
 
 for (const [colorScheme, size] of LOOKS) {
   test(`inspection and a breakpoint, ${colorScheme}, ${size}`, async () => {
-    const { body } = await post(house, "/api/runs", { question: `How heavy is a relay baton? Looked at on a ${colorScheme} ${size}.`, flow: "search", breakpoints: ["execute"] });
-    const page = await house.page({ path: `/#/t/${body.thread}`, colorScheme, reducedMotion: "reduce", ...SIZES[size] });
+    const { body } = await post(harness, "/api/runs", { question: `How heavy is a relay baton? Looked at on a ${colorScheme} ${size}.`, flow: "search", breakpoints: ["execute"] });
+    const page = await harness.page({ path: `/#/t/${body.thread}`, colorScheme, reducedMotion: "reduce", ...SIZES[size] });
     const asking = page.locator(".asking", { hasText: "before the node execute" });
     await asking.getByRole("button", { name: "Change the state first" }).click();
     await asking.getByLabel("State as JSON").waitFor();

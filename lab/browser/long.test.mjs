@@ -2,7 +2,7 @@
 // much longer a task may be.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { open, pause, picture, post } from "./house.mjs";
+import { open, pause, picture, post } from "./harness.mjs";
 
 const TURNS = 500;
 const LINES = 2_000;
@@ -11,12 +11,12 @@ const ROUNDS_MAX = 4;
 const LINE = "It is a stick, and one hands it on to the next runner, who takes it in the other hand.";
 const SCRIPT = `when model * reply "${LINE}\\n\\n\`\`\`python\\nprint(1)\\n\`\`\`\\n"\nwhen tool * reply {"text": "nothing"}\n`;
 
-let house;
+let harness;
 before(async () => {
-  house = await open({ script: SCRIPT });
+  harness = await open({ script: SCRIPT });
   for (let n = 1; n <= TURNS; n += 1) {
     for (;;) {
-      const { status } = await post(house, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct", thread: "long" });
+      const { status } = await post(harness, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct", thread: "long" });
       if (status === 200 || status === 201) break;
       // The server has its limits, and says so.
       assert.equal(status, 429);
@@ -24,12 +24,12 @@ before(async () => {
     }
   }
 });
-after(() => house.close());
+after(() => harness.close());
 
 /// The longest task of the page's main thread while the conversation is scrolled from its end to its beginning and back, in milliseconds of processor time:
 /// what other programs do at the same time does not count.
 async function longestTask(page) {
-  await house.browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
+  await harness.browser.startTracing(page, { categories: ["toplevel", "devtools.timeline", "disabled-by-default-devtools.timeline"] });
   await page.evaluate(async () => {
     const box = document.querySelector(".turns");
     const frame = () => new Promise((done) => requestAnimationFrame(done));
@@ -41,7 +41,7 @@ async function longestTask(page) {
     }
     await new Promise((done) => setTimeout(done, 300));
   });
-  const { traceEvents } = JSON.parse((await house.browser.stopTracing()).toString());
+  const { traceEvents } = JSON.parse((await harness.browser.stopTracing()).toString());
   const threads = traceEvents.filter((event) => event.name === "thread_name" && event.args.name === "CrRendererMain").map((event) => `${event.pid}.${event.tid}`);
   const tasks = traceEvents.filter((event) => /RunTask$/.test(event.name) && threads.includes(`${event.pid}.${event.tid}`) && event.tdur !== undefined);
   assert.ok(tasks.length > 100, `${tasks.length} tasks were traced`);
@@ -52,7 +52,7 @@ test("500 turns scroll without a long task", async (context) => {
   const rounds = [];
   // Other work on the machine makes single tasks long, so that the best of some rounds counts, each with a new page.
   for (let round = 0; round < ROUNDS_MAX && Math.min(...rounds, Infinity) > TASK_MS_MAX; round += 1) {
-    const page = await house.page({ path: "/#/t/long" });
+    const page = await harness.page({ path: "/#/t/long" });
     await page.waitForFunction((turns) => document.querySelectorAll(".turn").length === turns, TURNS);
     await page.locator(".turn").last().locator(".actions").waitFor();
     await page.waitForTimeout(1_500);
@@ -65,7 +65,7 @@ test("500 turns scroll without a long task", async (context) => {
 });
 
 test("an answer of 2,000 lines scrolls without a long task", async (context) => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
     const answer = await response.json();

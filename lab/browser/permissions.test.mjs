@@ -1,7 +1,7 @@
 // A tool that may change something: what the page shows of the call, how far an answer reaches, and how a permission is revoked.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, get, open, picture } from "./house.mjs";
+import { ask, choose, get, open, picture } from "./harness.mjs";
 
 const SCRIPT = `
 when tool registry.tools reply {"text": "", "data": {"tools": [{"name": "tickets.close", "server": "tickets", "description": "Closes a ticket", "schema": {"type": "object", "required": ["id"], "properties": {"id": {"type": "integer"}}}}]}, "spans": []}
@@ -11,12 +11,12 @@ when model synthesis text~"said no" reply {"reasoning": "", "response_content": 
 when model synthesis reply {"reasoning": "", "response_content": "Ticket 7 is closed."}
 `;
 
-let house;
-before(async () => (house = await open({ script: SCRIPT })));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open({ script: SCRIPT })));
+after(() => harness.close());
 
 async function asked() {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "Close ticket 7");
   return page;
@@ -33,7 +33,7 @@ test("a call that needs permission is shown with its tool, server, arguments and
   await picture(page, "14-permission");
   await card.getByRole("button", { name: "No", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "Ticket 7 was not closed." }).waitFor();
-  assert.deepEqual((await get(house, "/api/permissions")).permissions, []);
+  assert.deepEqual((await get(harness, "/api/permissions")).permissions, []);
 });
 
 test("a tool that is always allowed is not asked about until that is revoked in the settings", async () => {
@@ -42,12 +42,12 @@ test("a tool that is always allowed is not asked about until that is revoked in 
   await page.locator(".answer", { hasText: "Ticket 7 is closed" }).first().waitFor();
   const again = await asked();
   await again.locator(".answer", { hasText: "Ticket 7 is closed" }).first().waitFor();
-  const settings = await house.page({ path: "/#/settings" });
+  const settings = await harness.page({ path: "/#/settings" });
   await settings.getByText("this tool, always").waitFor();
   await picture(settings, "15-permissions");
   await settings.getByRole("button", { name: "Revoke tickets.close" }).click();
   await settings.getByText("None. Before a tool that may change something").waitFor();
-  assert.deepEqual((await get(house, "/api/permissions")).permissions, []);
+  assert.deepEqual((await get(harness, "/api/permissions")).permissions, []);
   const third = await asked();
   await third.locator(".asking").getByRole("button", { name: "Once" }).waitFor();
 });

@@ -1,16 +1,16 @@
 // A person's part: a plan agreed to and changed, a step looked into, a branch with another reply, two runs side by side.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const searches = (all) => all.filter((one) => one.event === "asked" && one.effect?.call_tool?.tool === "docs.search").map((one) => one.effect.call_tool.arguments.query);
 
 test("a plan is changed by a person, and what they agreed to is what runs", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Show me the plan first").check();
@@ -23,27 +23,27 @@ test("a plan is changed by a person, and what they agreed to is what runs", asyn
   await page.getByLabel(/^Step 2/).uncheck();
   await page.getByRole("button", { name: "Run the changed plan" }).click();
   await page.locator(".sources").waitFor();
-  const { runs } = await get(house, "/api/runs?limit=10");
+  const { runs } = await get(harness, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("I want to see the plan") && !one.parent);
-  assert.deepEqual(searches(await events(house, run.run)), ["circumference of the baton"]);
+  assert.deepEqual(searches(await events(harness, run.run)), ["circumference of the baton"]);
   await page.getByLabel("Show me the plan first").uncheck();
 });
 
 test("a plan that is declined is not carried out", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Show me the plan first").check();
   await ask(page, "How heavy is a relay baton? To be declined.");
   await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "not approved" }).waitFor();
-  const { runs } = await get(house, "/api/runs?limit=10");
+  const { runs } = await get(harness, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("To be declined") && !one.parent);
-  assert.deepEqual(searches(await events(house, run.run)), []);
+  assert.deepEqual(searches(await events(harness, run.run)), []);
 });
 
 test("x3_a step is opened, and a branch goes on from it with another reply", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "Where do relay races come from? To be branched.");
   await page.locator(".sources").waitFor();
@@ -65,7 +65,7 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await page.locator(".actions").waitFor();
   await page.locator(".node", { hasText: "The record" }).or(page.locator(".work-toggle")).first().waitFor();
   const [, run] = /\/t\/[^/]+\/([^/]+)$/.exec(page.url());
-  assert.deepEqual(searches(await events(house, run)), ["men's record over 4 x 100 metres"]);
+  assert.deepEqual(searches(await events(harness, run)), ["men's record over 4 x 100 metres"]);
 
   await page.getByRole("button", { name: "Compare" }).click();
   await page.locator(".choose li", { hasText: "branched from" }).locator("a").click();

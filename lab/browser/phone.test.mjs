@@ -1,11 +1,11 @@
 // Small screens and long answers: everything that can be pressed is on the screen and visible, and nothing shrinks to nothing.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const PHONE = { isMobile: true, hasTouch: true, reducedMotion: "reduce" };
 
@@ -26,7 +26,7 @@ const cutOff = (page, container) =>
 
 for (const [width, height] of [[320, 568], [360, 640], [430, 932]]) {
   test(`at ${width} × ${height} Ask is on the screen, the drawer is whole, and a row's delete button is visible`, async () => {
-    const page = await house.page({ viewport: { width, height }, ...PHONE });
+    const page = await harness.page({ viewport: { width, height }, ...PHONE });
     await choose(page, "Flow", "search");
     const submit = page.locator(".composer-bar .button").last();
     await eventually(async () => assert.ok(await isReachable(submit), "Ask"));
@@ -63,7 +63,7 @@ for (const [width, height] of [[320, 568], [360, 640], [430, 932]]) {
 }
 
 test("with a mouse the delete button is shown on hover, and cannot be pressed before", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.locator(".thread").first().waitFor();
   await page.mouse.move(700, 300);
   const remove = page.locator(".thread-drop").first();
@@ -74,17 +74,17 @@ test("with a mouse the delete button is shown on hover, and cannot be pressed be
 });
 
 test("two long answers side by side have their height, and so have their steps", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   for (const number of [1, 2]) {
     await ask(page, `How heavy is a relay baton? At length, ${number}.`);
     await page.locator(".actions").nth(number - 1).waitFor();
   }
-  const { runs } = await get(house, "/api/runs?limit=10");
+  const { runs } = await get(harness, "/api/runs?limit=10");
   const [one, other] = runs.filter((run) => run.title.includes("At length"));
   for (const viewport of [{ width: 1440, height: 900 }, { width: 700, height: 600 }]) {
     await page.setViewportSize(viewport);
-    await page.goto(`${house.url}/#/compare/${one.run}/${other.run}`);
+    await page.goto(`${harness.url}/#/compare/${one.run}/${other.run}`);
     await page.locator(".side .sources").nth(1).waitFor();
     await page.locator(".compare table").waitFor();
     await eventually(async () => {

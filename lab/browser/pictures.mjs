@@ -2,7 +2,7 @@
 // lab/browser/pictures.
 import fs from "node:fs";
 import path from "node:path";
-import { ask, choose, here, open, post } from "./house.mjs";
+import { ask, choose, here, open, post } from "./harness.mjs";
 
 const BYTES_MAX = 150_000;
 const DESKTOP = { viewport: { width: 1440, height: 900 }, deviceScaleFactor: 0.8 };
@@ -11,9 +11,9 @@ const PHONE = { viewport: { width: 390, height: 780 }, deviceScaleFactor: 1, isM
 const QUESTIONS = ["Who holds the record over 4 x 100 metres?", "In one sentence: what is a relay baton?", "What happens when the baton is dropped?"];
 const wanted = process.argv.slice(2);
 
-const house = await open();
+const harness = await open();
 for (const question of QUESTIONS) {
-  const page = await house.page();
+  const page = await harness.page();
   await ask(page, question);
   await page.locator(".actions").waitFor();
   await page.context().close();
@@ -43,10 +43,10 @@ await state("plan-approval", SMALLER, async (page) => {
 await state("compare", SMALLER, async (page) => {
   const runs = [];
   for (const question of ["How heavy is a relay baton?", "How heavy is a relay baton, and did the Greeks invent it?"]) {
-    const { body } = await post(house, "/api/runs?wait=1", { question, flow: "search" });
+    const { body } = await post(harness, "/api/runs?wait=1", { question, flow: "search" });
     runs.push(body.run);
   }
-  await page.goto(`${house.url}/#/compare/${runs[0]}/${runs[1]}`);
+  await page.goto(`${harness.url}/#/compare/${runs[0]}/${runs[1]}`);
   await page.locator(".side .sources").nth(1).waitFor();
 });
 await state("report-outline", SMALLER, async (page) => {
@@ -64,19 +64,19 @@ await state("report", SMALLER, async (page) => {
   await contents.scrollIntoViewIfNeeded();
 });
 await state("inspect", SMALLER, async (page) => {
-  const { body } = await post(house, "/api/runs", { question: "How heavy is a relay baton? With a breakpoint.", flow: "search", breakpoints: ["execute"] });
-  await page.goto(`${house.url}/#/t/${body.thread}`);
+  const { body } = await post(harness, "/api/runs", { question: "How heavy is a relay baton? With a breakpoint.", flow: "search", breakpoints: ["execute"] });
+  await page.goto(`${harness.url}/#/t/${body.thread}`);
   await page.locator(".asking").getByRole("button", { name: "Inspect the state, cost and journal" }).click();
   await page.locator(".changes li").first().waitFor();
 });
 await state("tools", SMALLER, async (page) => {
-  await page.goto(`${house.url}/#/tools`);
+  await page.goto(`${harness.url}/#/tools`);
   await page.locator(".tool").first().waitFor();
 });
 await state("phone-dark", { ...PHONE, colorScheme: "dark" }, async (page) => {
   await answered(page, "How heavy is a relay baton, and did the Greeks invent it?");
 });
-await house.close();
+await harness.close();
 
 async function answered(page, question) {
   await choose(page, "Flow", "search");
@@ -86,7 +86,7 @@ async function answered(page, question) {
 
 async function state(name, look, reach) {
   if (wanted.length > 0 && !wanted.includes(name)) return;
-  const page = await house.page({ ...look, reducedMotion: "reduce" });
+  const page = await harness.page({ ...look, reducedMotion: "reduce" });
   await reach(page);
   await page.mouse.move(0, 0);
   await page.locator(".notice").first().waitFor({ state: "detached" });

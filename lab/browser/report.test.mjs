@@ -2,17 +2,17 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { LOOKS, SIZES, clean, fits } from "./axe.mjs";
-import { ask, choose, events, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const researched = (all) => all.filter((one) => one.event === "asked" && one.effect?.call_agent?.agent === "search").map((one) => one.effect.call_agent.input.question);
-const runOf = async (title) => (await get(house, "/api/runs?limit=20")).runs.find((one) => one.title.includes(title) && !one.parent);
+const runOf = async (title) => (await get(harness, "/api/runs?limit=20")).runs.find((one) => one.title.includes(title) && !one.parent);
 
 test("an outline is changed by a person, and the report is a document with contents", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "report");
   await ask(page, "Relay batons, to be changed");
   const asking = page.locator(".asking", { hasText: "Is this plan right?" });
@@ -29,7 +29,7 @@ test("an outline is changed by a person, and the report is a document with conte
   await page.locator(".sources").waitFor();
   const run = await runOf("to be changed");
   await eventually(async () => {
-    const all = await events(house, run.run);
+    const all = await events(harness, run.run);
     assert.equal(all.filter((one) => one.event === "started" && one.flow === "search").length, 3, "each section is a child run");
     assert.deepEqual(researched(all), ["How long and heavy is a relay baton?", "How is a relay baton handed over?", "Where was the first relay race?"]);
   });
@@ -39,7 +39,7 @@ test("an outline is changed by a person, and the report is a document with conte
   await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race"));
   await picture(page, "report-document");
   for (const [ending, type] of [["md", "text/markdown"], ["html", "text/html"], ["docx", "openxmlformats"], ["pdf", "application/pdf"]]) {
-    const response = await fetch(`${house.url}/api/runs/${run.run}/answer.${ending}`);
+    const response = await fetch(`${harness.url}/api/runs/${run.run}/answer.${ending}`);
     assert.equal(response.status, 200, ending);
     assert.match(response.headers.get("content-type"), new RegExp(type));
     assert.match(response.headers.get("content-disposition"), /Relay-batons/);
@@ -49,7 +49,7 @@ test("an outline is changed by a person, and the report is a document with conte
 });
 
 test("an outline is revised by the planner for a reason, and declined with one", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "report");
   await ask(page, "Relay batons, to be revised");
   await page.getByLabel(/^What should change/).fill("Leave out the history");
@@ -60,12 +60,12 @@ test("an outline is revised by the planner for a reason, and declined with one",
   await page.getByRole("button", { name: "Decline", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "nothing was researched: not now." }).waitFor();
   const run = await runOf("to be revised");
-  assert.deepEqual(researched(await events(house, run.run)), []);
+  assert.deepEqual(researched(await events(harness, run.run)), []);
 });
 
 for (const [colorScheme, size] of LOOKS) {
   test(`a report, ${colorScheme}, ${size}`, async () => {
-    const page = await house.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
+    const page = await harness.page({ colorScheme, reducedMotion: "reduce", ...SIZES[size] });
     await choose(page, "Flow", "report");
     await ask(page, `Relay batons on a ${colorScheme} ${size}`);
     await page.locator(".asking", { hasText: "Is this plan right?" }).waitFor();

@@ -1,11 +1,11 @@
 // Settings of the chosen flow in the options: what is typed is sent, what is left is not, and what is wrong is shown.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, open } from "./house.mjs";
+import { ask, choose, eventually, open } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 /// What the page sends for the next question, and how the server answers.
 async function posted(page, question) {
@@ -15,7 +15,7 @@ async function posted(page, question) {
 }
 
 test("s13_a setting of the flow is typed in, sent, kept and reset", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   const turns = page.locator("input[name='max_turn_iterations']");
@@ -42,7 +42,7 @@ test("s13_a setting of the flow is typed in, sent, kept and reset", async () => 
 });
 
 test("s13_the flow that chooses shows the settings of those it chooses from", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "auto");
   await page.getByRole("button", { name: "Options" }).click();
   await page.locator(".flow-settings summary", { hasText: "Panel" }).click();

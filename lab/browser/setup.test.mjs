@@ -4,16 +4,16 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
-import { eventually, get, open, picture } from "./house.mjs";
+import { eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const SECRET = "sk-never-shown-again-12345";
 
 test("a key is stored in a file of the account, listed without its value, and removed", async () => {
-  const page = await house.page({ path: "/#/settings" });
+  const page = await harness.page({ path: "/#/settings" });
   const form = page.getByRole("form", { name: "Store a key" });
   await form.getByLabel("Name").fill("OPENAI_API_KEY");
   await form.getByLabel("Key").fill(SECRET);
@@ -21,10 +21,10 @@ test("a key is stored in a file of the account, listed without its value, and re
   const row = page.locator("li", { hasText: "OPENAI_API_KEY" });
   await row.getByText("stored", { exact: true }).waitFor();
   await eventually(async () => assert.equal(await form.getByLabel("Key").inputValue(), ""));
-  const file = path.join(house.home, "keys", "OPENAI_API_KEY");
+  const file = path.join(harness.home, "keys", "OPENAI_API_KEY");
   assert.equal(fs.readFileSync(file, "utf8"), SECRET);
   assert.equal(fs.statSync(file).mode & 0o077, 0, "only the account can read it");
-  assert.ok(!JSON.stringify(await get(house, "/api/keys")).includes(SECRET) && !(await page.content()).includes(SECRET) && !house.log.includes(SECRET));
+  assert.ok(!JSON.stringify(await get(harness, "/api/keys")).includes(SECRET) && !(await page.content()).includes(SECRET) && !harness.log.includes(SECRET));
   await clean(page, "settings");
   await picture(page, "44-settings");
   await page.getByRole("button", { name: "Remove OPENAI_API_KEY" }).click();
@@ -38,7 +38,7 @@ test("a key is stored in a file of the account, listed without its value, and re
 });
 
 test("a model is tried, and one that does not answer says why", async () => {
-  const page = await house.page({ path: "/#/settings" });
+  const page = await harness.page({ path: "/#/settings" });
   const form = page.getByRole("form", { name: "Test a model" });
   await form.getByLabel("Test a model").fill("compat/lab/actor");
   await form.getByRole("button", { name: "Test" }).click();
@@ -49,7 +49,7 @@ test("a model is tried, and one that does not answer says why", async () => {
 });
 
 test("MCP servers are added by hand and from a pasted mcp.json, and are off", async () => {
-  const page = await house.page({ path: "/#/settings" });
+  const page = await harness.page({ path: "/#/settings" });
   const form = page.getByRole("form", { name: "Add MCP servers" });
   await form.getByLabel("Name").fill("weather");
   await form.getByLabel("Address").fill("https://weather.example/mcp");
@@ -63,13 +63,13 @@ test("MCP servers are added by hand and from a pasted mcp.json, and are off", as
   await form.getByLabel("mcp.json").fill("{");
   await form.getByRole("button", { name: "Add" }).click();
   await page.getByText(/That is not JSON/).waitFor();
-  const { servers } = await get(house, "/api/registry/servers");
+  const { servers } = await get(harness, "/api/registry/servers");
   const added = servers.filter((server) => ["weather", "notes"].includes(server.name));
   assert.deepEqual(added.map((server) => server.enabled), [false, false]);
 });
 
 test("what is remembered is listed, and limits are the same as those of the question", async () => {
-  const page = await house.page({ path: "/#/settings" });
+  const page = await harness.page({ path: "/#/settings" });
   await page.getByRole("region", { name: "Memory" }).getByText("Nothing is remembered.").waitFor();
   await page.getByRole("region", { name: "Limits for each question" }).getByLabel("Calls").fill("7");
   await page.locator(".sidebar-new").click();

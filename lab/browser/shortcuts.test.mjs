@@ -1,14 +1,14 @@
 // Keys, the way back to the end, notifications, and the page as an app.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 test("a sheet lists the shortcuts, and they work where nobody types", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? Version.");
   await page.locator(".turn .actions").waitFor();
@@ -39,7 +39,7 @@ test("a sheet lists the shortcuts, and they work where nobody types", async () =
 });
 
 test("a button leads back to the end of a long conversation", async () => {
-  const page = await house.page({ viewport: { width: 900, height: 600 } });
+  const page = await harness.page({ viewport: { width: 900, height: 600 } });
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton? At length.");
   await page.locator(".turn .actions").waitFor();
@@ -53,7 +53,7 @@ test("a button leads back to the end of a long conversation", async () => {
 });
 
 test("a hidden page is told when a run ends", async () => {
-  const page = await house.page({ permissions: ["notifications"] });
+  const page = await harness.page({ permissions: ["notifications"] });
   await page.addInitScript(() => {
     window.shown = [];
     window.Notification = class {
@@ -66,7 +66,7 @@ test("a hidden page is told when a run ends", async () => {
     };
     Object.defineProperty(document, "hidden", { get: () => window.isHidden === true });
   });
-  await page.goto(`${house.url}/#/settings`);
+  await page.goto(`${harness.url}/#/settings`);
   await page.reload();
   await page.getByLabel("Notify me when a long run ends or asks").check();
   await page.locator(".sidebar-new").click();
@@ -79,11 +79,11 @@ test("a hidden page is told when a run ends", async () => {
 });
 
 test("the page can be installed", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const manifest = await page.evaluate(async () => (await fetch(document.querySelector("link[rel=manifest]").href)).json());
   assert.equal(manifest.display, "standalone");
   for (const { src, sizes, type } of manifest.icons) {
-    const icon = await fetch(house.url + src);
+    const icon = await fetch(harness.url + src);
     assert.equal(icon.headers.get("content-type"), type, src);
     if (type === "image/png") assert.equal(Buffer.from(await icon.arrayBuffer()).readUInt32BE(16), Number(sizes.split("x")[0]));
   }
@@ -92,5 +92,5 @@ test("the page can be installed", async () => {
   assert.deepEqual(errors, []);
   const { installabilityErrors } = await session.send("Page.getInstallabilityErrors");
   assert.deepEqual(installabilityErrors.map((one) => one.errorId).filter((id) => id !== "in-incognito"), []);
-  assert.ok((await get(house, "/api/status")).version);
+  assert.ok((await get(harness, "/api/status")).version);
 });

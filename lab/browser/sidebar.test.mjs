@@ -1,21 +1,21 @@
 // Thousands of past conversations: only what is seen is in the page, and what changes elsewhere is seen by itself. Counts, no clocks.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { eventually, get, open, pause, picture, post } from "./house.mjs";
+import { eventually, get, open, pause, picture, post } from "./harness.mjs";
 
 const CONVERSATIONS = 5_000;
 const AT_ONCE = 32;
 const SCRIPT = 'when model * reply "It is a stick, and one hands it on."\nwhen tool * reply {"text": "nothing"}\n';
 
-let house;
+let harness;
 before(async () => {
-  house = await open({ script: SCRIPT });
+  harness = await open({ script: SCRIPT });
   let next = 0;
   const start = async () => {
     while (next < CONVERSATIONS) {
       const n = (next += 1);
       for (;;) {
-        const { status } = await post(house, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct" });
+        const { status } = await post(harness, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct" });
         if (status === 200 || status === 201) break;
         // The server has its limits, and says so.
         assert.equal(status, 429);
@@ -25,12 +25,12 @@ before(async () => {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, start));
 });
-after(() => house.close());
+after(() => harness.close());
 
 const inPage = (page) => page.evaluate(() => document.querySelectorAll("*").length);
 
 test("c9_five thousand conversations: a handful of rows, whatever is scrolled to", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.locator(".thread").first().waitFor();
   const before = await inPage(page);
   const list = page.locator(".list");
@@ -62,28 +62,28 @@ test("c9_five thousand conversations: a handful of rows, whatever is scrolled to
 });
 
 test("c9_a query and a preview, and the list is searched", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.locator(".thread-preview", { hasText: "one hands it on" }).first().waitFor();
   await page.getByLabel("Search conversations").fill("Question 4321");
   await page.locator(".thread-title", { hasText: "Question 4321 about" }).waitFor();
   await page.waitForFunction(() => document.querySelectorAll(".list-row").length < 20);
   await page.getByLabel("Search conversations").fill("nothing has these words");
-  await page.locator(".sidebar-told", { hasText: "Nothing found" }).waitFor();
+  await page.locator(".sidebar-note", { hasText: "Nothing found" }).waitFor();
 });
 
 test("c9_what is asked elsewhere comes in by itself, on top", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.locator(".thread").first().waitFor();
-  await post(house, "/api/runs?wait=1", { question: "Asked by somebody else", flow: "direct" });
+  await post(harness, "/api/runs?wait=1", { question: "Asked by somebody else", flow: "direct" });
   await page.locator('[data-row="0"] .thread-title', { hasText: "Asked by somebody else" }).waitFor();
-  const { threads } = await get(house, "/api/threads?limit=1");
-  const gone = await fetch(`${house.url}/api/threads/${threads[0].thread}`, { method: "DELETE", headers: { "content-type": "application/json" } });
+  const { threads } = await get(harness, "/api/threads?limit=1");
+  const gone = await fetch(`${harness.url}/api/threads/${threads[0].thread}`, { method: "DELETE", headers: { "content-type": "application/json" } });
   assert.equal(gone.status, 204);
   await page.locator(".thread-title", { hasText: "Asked by somebody else" }).waitFor({ state: "detached" });
 });
 
 test("c9_chat and sidebar are nine tenths of the width, centred, with a narrow gap", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const [side, main] = [await page.locator(".sidebar").boundingBox(), await page.locator("main").boundingBox()];
   const { width } = page.viewportSize();
   assert.ok(Math.abs(main.x + main.width - side.x - 0.9 * width) < 2, "nine tenths");

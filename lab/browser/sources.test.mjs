@@ -1,14 +1,14 @@
 // What an answer stands on: citations that open the very passage, sentences that nothing carries, exports, and text that would like to be code.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 test("a citation opens its span in its source, in sight and marked", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton, and did the Greeks invent it?");
   await page.locator(".sources").waitFor();
@@ -30,7 +30,7 @@ test("a citation opens its span in its source, in sight and marked", async () =>
 });
 
 test("a sentence that nothing supports is marked for eyes and ears", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "Did the Greeks invent the relay baton?");
   await page.locator(".sources").waitFor();
@@ -43,7 +43,7 @@ test("a sentence that nothing supports is marked for eyes and ears", async () =>
 });
 
 test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async () => {
-  const page = await house.page({ permissions: ["clipboard-read", "clipboard-write"] });
+  const page = await harness.page({ permissions: ["clipboard-read", "clipboard-write"] });
   await choose(page, "Flow", "search");
   await ask(page, "How long is a relay baton?");
   await page.locator(".sources").waitFor();
@@ -53,7 +53,7 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
   for (const [format, beginning] of Object.entries(begins)) {
     const link = page.locator(".actions .menu-list a", { hasText: format });
     const address = await link.getAttribute("href");
-    const response = await fetch(house.url + address);
+    const response = await fetch(harness.url + address);
     assert.equal(response.status, 200, format);
     assert.match(response.headers.get("content-disposition"), /^attachment/, format);
     await eventually(async () => assert.match(Buffer.from(await response.arrayBuffer()).toString("latin1"), beginning, format));
@@ -61,19 +61,19 @@ test("an answer is copied and taken away as Markdown, HTML, Word and PDF", async
 });
 
 test("an export has one legend instead of a remark after every sentence", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton, and did the Greeks invent it? For export.");
   await page.locator(".sources").waitFor();
   const address = await page.locator(".actions .menu-list a", { hasText: "Markdown" }).getAttribute("href");
-  const text = await (await fetch(house.url + address)).text();
+  const text = await (await fetch(harness.url + address)).text();
   assert.match(text, /7 Greeks in 1650\. †/);
   assert.equal(text.match(/do not support/g)?.length, 1);
   assert.doesNotMatch(text, /\(not supported by the sources\)/);
 });
 
 test("what would like to be code in a question, an answer or a title is words", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "direct");
   await ask(page, "Angle brackets <img src=x onerror=\"window.hurt=6\"><script>window.hurt=7</script> please");
   await page.locator(".actions").waitFor();
@@ -84,12 +84,12 @@ test("what would like to be code in a question, an answer or a title is words", 
   await page.reload();
   await page.locator(".actions").waitFor();
   await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));
-  const { threads } = await get(house, "/api/threads?q=angle");
+  const { threads } = await get(harness, "/api/threads?q=angle");
   assert.equal(threads.length, 1, "and it is stored as it was said");
 });
 
 test("the policy lets nothing inline run", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const blocked = await page.evaluate(async () => {
     const heard = new Promise((done) => document.addEventListener("securitypolicyviolation", (event) => done(event.violatedDirective), { once: true }));
     const script = document.createElement("script");

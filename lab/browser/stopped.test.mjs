@@ -1,11 +1,11 @@
 // Runs that end early: the text that was on the screen stays, a resumed run does not repeat its question, and what is read aloud is true.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 const SLOW = "How heavy is a relay baton? Answer slowly, please.";
 const stop = (page) => page.getByRole("button", { name: "Stop", exact: true });
@@ -16,7 +16,7 @@ async function streaming(page, chars = 20) {
 
 for (const flow of ["search", "auto"]) {
   test(`Stop keeps the text that was on the screen, also after a reload, ${flow}`, async () => {
-    const page = await house.page();
+    const page = await harness.page();
     await choose(page, "Flow", flow);
     await ask(page, `${SLOW} Kept in ${flow}.`);
     await streaming(page);
@@ -35,7 +35,7 @@ for (const flow of ["search", "auto"]) {
 }
 
 test("a resumed run does not repeat its question, also after a reload", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} To be resumed.`);
   await streaming(page);
@@ -56,7 +56,7 @@ test("a resumed run does not repeat its question, also after a reload", async ()
 });
 
 test("what is read aloud: stopped and failed runs are not announced as answers", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await ask(page, `${SLOW} Aloud.`);
   await streaming(page);

@@ -1,11 +1,11 @@
 // A server that is not only for this machine: who comes in, what they see, and how they leave.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, open, picture } from "./house.mjs";
+import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open({ token: "the operator's own" })));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open({ token: "the operator's own" })));
+after(() => harness.close());
 
 const enter = async (page, token) => {
   await page.getByRole("textbox", { name: "Token" }).fill(token);
@@ -13,10 +13,10 @@ const enter = async (page, token) => {
 };
 
 /// What `baton tokens add` says once and never again.
-const tokenFor = (user) => JSON.parse(house.baton("tokens", "add", user, "--json")).token;
+const tokenFor = (user) => JSON.parse(harness.baton("tokens", "add", user, "--json")).token;
 
 test("a token is asked for, a wrong one is refused in words, the right one lets in", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await picture(page, "19-token");
   await page.keyboard.press("Escape");
@@ -35,12 +35,12 @@ test("a token is asked for, a wrong one is refused in words, the right one lets 
 });
 
 test("another user sees nothing of it, and is out again after signing out", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await enter(page, tokenFor("ada"));
   await page.locator("dialog.token").waitFor({ state: "hidden" });
   await page.locator(".first").waitFor();
   await eventually(async () => assert.equal(await page.locator(".thread").count(), 0));
-  await page.goto(`${house.url}/#/settings`);
+  await page.goto(`${harness.url}/#/settings`);
   await page.getByRole("button", { name: "Sign out" }).click();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
 });

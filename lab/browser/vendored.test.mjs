@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import test from "node:test";
-import { require, web } from "./house.mjs";
+import { require, web } from "./harness.mjs";
 
 const FILES = { "preact.mjs": "preact/dist/preact.mjs", "hooks.mjs": "preact/hooks/dist/hooks.mjs", "htm.mjs": "htm/dist/htm.mjs", "LICENSE-preact": "preact/LICENSE", "LICENSE-htm": "htm/LICENSE" };
 

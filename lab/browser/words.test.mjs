@@ -4,11 +4,11 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { CATALOGUE, LANGUAGES } from "../../web/js/words/catalogue.js";
-import { ask, choose, eventually, open, picture, web } from "./house.mjs";
+import { ask, choose, eventually, open, picture, web } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 /// Every text that the modules give to `t`, and every unit that they count in.
 function used() {
@@ -40,8 +40,8 @@ test("every text has a German and a Chinese form with the same places, and none 
 
 for (const [language, title, placeholder] of [["de", "Was möchten Sie wissen?", "Gespräche durchsuchen"], ["zh", "您想了解什么？", "搜索对话"]]) {
   test(`the page in ${language}`, async () => {
-    const page = await house.page();
-    await page.goto(`${house.url}/#/settings`);
+    const page = await harness.page();
+    await page.goto(`${harness.url}/#/settings`);
     await page.getByLabel("Language").selectOption(language);
     await page.waitForFunction((wanted) => document.documentElement.lang === wanted, language);
     await page.locator(".sidebar-new").click();
@@ -56,14 +56,14 @@ for (const [language, title, placeholder] of [["de", "Was möchten Sie wissen?",
     const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     assert.ok(wide[0] <= wide[1], `${wide[0]} > ${wide[1]}`);
     for (const room of ["settings", "documents", "tools", "flows"]) {
-      await page.goto(`${house.url}/#/${room}`);
+      await page.goto(`${harness.url}/#/${room}`);
       await page.locator(".room-page h1").waitFor();
     }
   });
 }
 
 test("English loads no catalogue", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   const asked = [];
   page.on("request", (request) => asked.push(request.url()));
   await page.reload();

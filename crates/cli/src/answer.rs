@@ -35,7 +35,6 @@ impl WrittenFile {
 }
 
 const SENTENCE_CHARS_MAX: usize = 160;
-const SOURCES: &str = "\n\n**Sources**\n";
 
 impl Answer {
     /// The answer of a run: its output, or its last message to the thread.
@@ -123,7 +122,7 @@ impl Answer {
 
     /// Laid out for a terminal, with unsupported sentences coloured.
     fn coloured(&self, width: usize) -> String {
-        let body = self.text.rsplit_once(SOURCES).filter(|_| !self.sources.is_empty()).map_or(self.text.as_str(), |(body, _)| body);
+        let body = evidence::answer_body(&self.text, !self.sources.is_empty());
         let mut text = markdown::render(body, width, &self.marks(body));
         let sources = self.sources_listed();
         if !sources.is_empty() {

@@ -34,9 +34,9 @@ pub struct Settings {
     pub default_model: Option<String>,
     /// A model that answers in place of those that runs were started with. For a user who resumes a run with another model.
     pub model_override: Option<String>,
-    /// Told of threads that were deleted because they were not used for `threads_ms`.
+    /// Called with the threads that were deleted because they were not used for `threads_ms`.
     pub on_expired: Option<OnExpired>,
-    /// Told of every answer of a person that a run took, for the audit log.
+    /// Called for every answer of a person that a run took, for the audit log.
     pub on_answer: Option<OnAnswer>,
     /// Performs effects elsewhere; otherwise this process does.
     pub remote: Option<Arc<dyn RemoteEffects>>,
@@ -46,10 +46,10 @@ pub struct Settings {
     pub clock: Clock,
 }
 
-/// Told of the run, the question and the answer. It must not wait for anything.
+/// Called with the run, the question and the answer. It must not block.
 pub type OnAnswer = Arc<dyn Fn(&Start, &Waiting, &Value) + Send + Sync>;
 
-/// Told of the threads. It must not wait for anything.
+/// Called with the threads. It must not block.
 pub type OnExpired = Arc<dyn Fn(Vec<ThreadId>) + Send + Sync>;
 
 /// Milliseconds since 1970, for rows and leases. Runs themselves know no clock.

@@ -86,10 +86,31 @@ pub(crate) fn left(at: &RunState) {
     span.record("baton.status", status);
 }
 
+/// A span of an attempt: the fields of its kind of effect, and those that all kinds have.
+macro_rules! effect_span {
+    ($($own:tt)*) => {
+        tracing::span!(
+            target: TARGET,
+            Level::TRACE,
+            "effect",
+            $($own)*
+            baton.run = Empty,
+            baton.node = Empty,
+            baton.task = Empty,
+            baton.attempt = Empty,
+            baton.effect_key = Empty,
+            baton.wait_ms = Empty,
+            baton.cost_usd = Empty,
+            "error.type" = Empty,
+            otel.status_code = Empty,
+        )
+    };
+}
+
 /// An attempt at an effect, under the run's span.
 pub(crate) struct Attempt {
     span: Span,
-    has_landed: bool,
+    has_ended: bool,
 }
 
 impl Attempt {
@@ -98,12 +119,9 @@ impl Attempt {
         if !is_collected() {
             return None;
         }
-        // The fields of a span are fixed where it is written, so each kind has one of its own.
+        // The fields of a span are fixed where it is written, so each kind of effect has its own.
         let span = match &*job.effect {
-            Effect::CallModel(call) => tracing::span!(
-                target: TARGET,
-                Level::TRACE,
-                "effect",
+            Effect::CallModel(call) => effect_span!(
                 otel.name = "chat",
                 otel.kind = "client",
                 gen_ai.operation.name = "chat",
@@ -116,54 +134,21 @@ impl Attempt {
                 gen_ai.conversation.id = name(job.thread.as_str()),
                 baton.purpose = name(&call.purpose),
                 baton.models_tried = Empty,
-                baton.run = Empty,
-                baton.node = Empty,
-                baton.task = Empty,
-                baton.attempt = Empty,
-                baton.effect_key = Empty,
-                baton.wait_ms = Empty,
-                baton.cost_usd = Empty,
-                "error.type" = Empty,
-                otel.status_code = Empty,
             ),
-            Effect::CallTool(call) => tracing::span!(
-                target: TARGET,
-                Level::TRACE,
-                "effect",
+            Effect::CallTool(call) => effect_span!(
                 otel.name = format!("execute_tool {}", name(&call.tool)),
                 otel.kind = "internal",
                 gen_ai.operation.name = "execute_tool",
                 gen_ai.tool.name = name(&call.tool),
                 gen_ai.tool.call.id = %job.key,
-                baton.run = Empty,
-                baton.node = Empty,
-                baton.task = Empty,
-                baton.attempt = Empty,
-                baton.effect_key = Empty,
-                baton.wait_ms = Empty,
-                baton.cost_usd = Empty,
-                "error.type" = Empty,
-                otel.status_code = Empty,
             ),
-            Effect::CallAgent(call) => tracing::span!(
-                target: TARGET,
-                Level::TRACE,
-                "effect",
+            Effect::CallAgent(call) => effect_span!(
                 otel.name = format!("invoke_agent {}", name(&call.agent)),
                 otel.kind = if is_ours() { "internal" } else { "client" },
                 gen_ai.operation.name = "invoke_agent",
                 gen_ai.agent.name = name(&call.agent),
                 gen_ai.conversation.id = name(job.thread.as_str()),
                 baton.parked = Empty,
-                baton.run = Empty,
-                baton.node = Empty,
-                baton.task = Empty,
-                baton.attempt = Empty,
-                baton.effect_key = Empty,
-                baton.wait_ms = Empty,
-                baton.cost_usd = Empty,
-                "error.type" = Empty,
-                otel.status_code = Empty,
             ),
             // Questions are the run's to wait for, not an attempt's.
             Effect::AskPerson(_) => return None,
@@ -182,7 +167,7 @@ impl Attempt {
         if job.after_ms > 0 {
             span.record("baton.wait_ms", whole(job.after_ms));
         }
-        Some(Attempt { span, has_landed: false })
+        Some(Attempt { span, has_ended: false })
     }
 
     pub(crate) fn span(&self) -> Span {
@@ -190,7 +175,7 @@ impl Attempt {
     }
 
     pub(crate) fn result(mut self, effect: &Effect, result: &AttemptResult) {
-        self.has_landed = true;
+        self.has_ended = true;
         match result {
             AttemptResult::Replied { reply, .. } => self.replied(effect, reply),
             AttemptResult::InDoubt { .. } => failed(&self.span, "in_doubt"),
@@ -238,7 +223,7 @@ impl Attempt {
 impl Drop for Attempt {
     /// Cancelled, or let go because everything stops.
     fn drop(&mut self) {
-        if !self.has_landed {
+        if !self.has_ended {
             failed(&self.span, "cancelled");
         }
     }

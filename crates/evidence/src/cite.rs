@@ -165,12 +165,21 @@ pub(crate) fn tidied(answer: &str, spans: &Spans<'_>) -> (String, Vec<String>) {
     link::unlinked(link::without_source_list(seen.trim()), spans.all())
 }
 
+/// What [`Cited::to_markdown`] writes between an answer and the list of its sources.
+const SOURCES_HEADING: &str = "\n\n**Sources**\n";
+
+/// The Markdown of a finished answer without the list of sources that [`Cited::to_markdown`] appended. Without sources there is no such list, and a
+/// heading of that name is the model's own.
+pub fn answer_body(markdown: &str, has_sources: bool) -> &str {
+    markdown.rsplit_once(SOURCES_HEADING).filter(|_| has_sources).map_or(markdown, |(body, _)| body)
+}
+
 impl Cited {
     /// The answer and its sources.
     pub fn to_markdown(&self) -> String {
         let mut text = self.body.clone();
         if !self.sources.is_empty() {
-            text.push_str("\n\n**Sources**\n");
+            text.push_str(SOURCES_HEADING);
         }
         for (index, source) in self.sources.iter().enumerate() {
             let title = escaped(&source.title);

@@ -86,7 +86,7 @@ mod words;
 
 pub use check::{Checked, Likeness, Options, Problem, ProblemKind, Sentence, Status, check};
 pub use citation::{Citation, citations};
-pub use cite::{CONTRADICTED_MARK, CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, cite};
+pub use cite::{CONTRADICTED_MARK, CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, answer_body, cite};
 pub use conflict::Conflict;
 pub use decide::{ClaimStatus, Claimed, Decided, DecidedBy, decide};
 pub use entail::{DecisionWeights, Entailment, JUDGE, JudgeReply, JudgeRequest, Judgement, Pair};

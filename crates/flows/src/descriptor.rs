@@ -75,6 +75,7 @@ pub enum InputKind {
 /// The flows that a flow calls by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
+    /// None.
     Nothing,
     /// One of those with a [`Routing`], whose answer it passes on. A flow of this kind is the router.
     Routed,
@@ -104,6 +105,7 @@ pub struct Routing {
 /// What a flow requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
+    /// Nothing: it can always run.
     Nothing,
     /// Earlier messages in the thread.
     Conversation,

@@ -61,6 +61,7 @@ pub struct NoSettings {}
 pub struct Question<'a> {
     /// The question.
     pub text: &'a str,
+    /// The model that answers.
     pub model: ModelProfile,
     /// There are documents to answer from.
     pub docs: bool,
@@ -113,7 +114,9 @@ pub struct ModelProfile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
+    /// Of its input.
     pub usd_micros_per_million_in: u64,
+    /// Of its output.
     pub usd_micros_per_million_out: u64,
 }
 
@@ -127,8 +130,10 @@ impl Default for ModelProfile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approve {
+    /// Nothing.
     #[default]
     None,
+    /// The plan, before any of its tasks runs.
     Plan,
 }
 

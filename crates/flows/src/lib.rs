@@ -10,6 +10,8 @@
 //! Not here: IO, async, clocks, randomness. A flow that needs information requests an effect and folds its reply; `lab/tests/walls.rs` checks the
 //! dependencies.
 
+#![warn(missing_docs)]
+
 pub mod answer;
 mod approval;
 pub mod auto;

@@ -11,7 +11,7 @@ use graph::{Failure, FailureKind, Go};
 
 use crate::answer;
 
-/// The note with the results found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output.
+/// The note with the results found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output, and `body`, the answer without its list of sources.
 pub const FOUND: &str = "found_before_failure";
 
 const CAUSE: &str = "no model answered";
@@ -39,7 +39,9 @@ pub(crate) fn fail(flow: &str, why: &str, shown: &[Span]) -> Go {
         return go;
     }
     let found = answer::finish(&answer::listed(INTRO, shown), shown, false);
-    go.note(FOUND, found.output(flow))
+    let mut output = found.output(flow);
+    output.insert("body".into(), found.body.into());
+    go.note(FOUND, output)
 }
 
 /// Another flow would need the same model.

@@ -36,14 +36,18 @@ pub struct Specialist {
 /// Why a descriptor does not fit its flow.
 #[derive(Debug)]
 pub enum RegistryError {
+    /// Its graph is not valid.
     Graph(GraphError),
     /// Two flows have the same name, or the graph has a different one.
     Name {
+        /// The name of the flow.
         flow: &'static str,
     },
     /// It names a node that its graph does not have.
     NoNode {
+        /// The name of the flow.
         flow: &'static str,
+        /// The name of the node.
         node: &'static str,
     },
 }

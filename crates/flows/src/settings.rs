@@ -57,8 +57,11 @@ pub struct Setting {
 pub enum Kind {
     /// A whole number.
     Integer,
+    /// Any number.
     Number,
+    /// True or false.
     Boolean,
+    /// A text.
     Text,
     /// One of `choices`.
     Choice,
@@ -67,6 +70,7 @@ pub enum Kind {
 }
 
 /// Why settings were rejected.
+#[expect(missing_docs, reason = "`Display` says what each variant means")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
     NoFlow {

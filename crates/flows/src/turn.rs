@@ -62,10 +62,13 @@ impl Turn {
 /// The completion state in an agent's message. Nothing else of the message is read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Signal {
+    /// The task is done, with its result.
     Completed(String),
     /// The agent reports that a retry would not help.
     GivenUp {
+        /// What the agent lacks.
         capability: String,
+        /// Why it stopped.
         reason: String,
     },
     /// Plain text.
@@ -121,14 +124,18 @@ pub struct Visit<S> {
     pub messages: Vec<Turn>,
     /// Data that agents share.
     pub context: Map<String, Value>,
+    /// The model that answers.
     pub model: ModelProfile,
     /// Unsupported sentences are removed.
     pub strict: bool,
+    /// What a person approves before it is done.
     pub approve: Approve,
+    /// Settings of the flow.
     pub settings: Option<S>,
 }
 
 impl<S> Visit<S> {
+    /// The request: what the user said last.
     pub fn asked(&self) -> String {
         asked(&self.messages)
     }

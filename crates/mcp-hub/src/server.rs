@@ -88,7 +88,7 @@ pub(crate) struct Server {
     keeper: Mutex<Option<JoinHandle<()>>>,
     /// When somebody first needed it.
     needed: OnceLock<Instant>,
-    /// Told after every change of tools or state.
+    /// Sent after every change of tools or state.
     changed: watch::Sender<u64>,
 }
 

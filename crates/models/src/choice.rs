@@ -67,14 +67,14 @@ pub enum State {
     Broken,
 }
 
-/// A model that was named and cannot be had. Never taken for a wish for another one.
+/// A model that was named and cannot be had. Never replaced by another one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}: {}", .0.detail, .0.todo)]
 pub struct UnusableModel(pub Box<ModelCandidate>, pub Vec<ModelCandidate>);
 
 /// Looks at every option. `ollama` is what [`probe_ollama`] found.
 pub fn choose(
-    wish: &ModelRequest,
+    request: &ModelRequest,
     table: &Table,
     env: Env<'_>,
     ollama: Result<Vec<String>, String>,
@@ -85,7 +85,7 @@ pub fn choose(
         Some(Err(error)) => ModelCandidate { source, model: None, state: State::Broken, detail: error.to_string(), todo: how.to_owned() },
         Some(Ok(name)) => usable(source, name, table, env, embedded),
     };
-    let flag = wish.flag.as_deref().map(str::parse);
+    let flag = request.flag.as_deref().map(str::parse);
     let ways = vec![
         named(Source::Flag, flag, "name a model with --model"),
         named(Source::Configuration, table.model.clone().map(Ok), "set `model` in the configuration"),
@@ -213,8 +213,8 @@ mod tests {
         let table = Table { model: config.map(|name| name.parse().unwrap()), ..Table::default() };
         let env = |name: &str| keys.contains(&name).then(|| "secret-key".to_owned());
         let ollama = if ollama.is_empty() { Err("nothing there".into()) } else { Ok(ollama.iter().map(|&m| m.to_owned()).collect()) };
-        let wish = ModelRequest { flag: flag.map(str::to_owned) };
-        match choose(&wish, &table, &env, ollama, embedded) {
+        let request = ModelRequest { flag: flag.map(str::to_owned) };
+        match choose(&request, &table, &env, ollama, embedded) {
             Ok(choice) => {
                 let words = serde_json::to_string(&choice).unwrap();
                 assert!(!words.contains("secret-key"));

@@ -56,7 +56,7 @@ async fn run(
             let conversation = input.conversation()?;
             let wrapper = (!form.is_plain()).then(|| form.wrapper(Value::Null));
             let mut turn = turn_of(&flow, conversation, input.options()?, wrapper);
-            turn.wish.thread = Some(input.thread_id.clone()).filter(|thread| !thread.is_empty());
+            turn.new_run.thread = Some(input.thread_id.clone()).filter(|thread| !thread.is_empty());
             turn::begin(&api, &who, "ag-ui", &terms, turn, true).await?
         }
     };

@@ -11,7 +11,6 @@ use graph::{ThreadId, UserId};
 use serde_json::{Map, Value};
 use wire::api;
 
-use crate::conversation::export::SOURCES;
 use crate::problem::Problem;
 
 pub type Result<T> = std::result::Result<T, Problem>;
@@ -21,7 +20,7 @@ pub trait Backend: Send + Sync + 'static {
     /// The flows, as people are shown them.
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
-    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order>;
+    fn order(&self, user: &UserId, thread: &ThreadId, new_run: &api::NewRun) -> Result<Order>;
     fn has_flow(&self, name: &str) -> bool {
         self.flows().iter().any(|flow| flow.name == name)
     }
@@ -120,7 +119,7 @@ pub struct Export {
 impl Export {
     /// An answer as a document: signs with one legend in place of remarks, its own title if it begins with one, and its sources as a list.
     pub fn of_answer(format: Format, title: &str, markdown: &str, sources: Vec<(String, String)>) -> Export {
-        let body = markdown.rsplit_once(SOURCES).filter(|_| !sources.is_empty()).map_or(markdown, |(body, _)| body);
+        let body = evidence::answer_body(markdown, !sources.is_empty());
         let own = body.strip_prefix("# ").map(|rest| rest.split_once('\n').unwrap_or((rest, "")));
         let (title, body) = own.map_or((title, body), |(own, rest)| (own.trim(), rest.trim_start()));
         Export { format, title: title.to_owned(), markdown: with_legend(body), sources }

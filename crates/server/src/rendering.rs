@@ -15,8 +15,8 @@ pub(crate) struct Renderer {
     users: Mutex<BTreeMap<UserId, Arc<Semaphore>>>,
 }
 
-/// A place, until it is dropped.
-pub(crate) struct Place {
+/// The right to render, until it is dropped.
+pub(crate) struct RenderPermit {
     of_user: Option<OwnedSemaphorePermit>,
     _place: Option<SemaphorePermit<'static>>,
     renderer: &'static Renderer,
@@ -30,10 +30,10 @@ impl Renderer {
     }
 
     /// Waits for a place; for the user's own first, so that of each user one request waits with the others.
-    pub(crate) async fn place(&'static self, user: &UserId) -> Result<Place, Problem> {
+    pub(crate) async fn place(&'static self, user: &UserId) -> Result<RenderPermit, Problem> {
         let own = self.lock().entry(user.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
         // From here on its drop removes the entry of the user, also when the request is given up while it waits.
-        let mut place = Place { of_user: None, _place: None, renderer: self, user: user.clone() };
+        let mut place = RenderPermit { of_user: None, _place: None, renderer: self, user: user.clone() };
         place.of_user = Some(own.acquire_owned().await.map_err(|error| Problem::internal(&error))?);
         place._place = Some(self.places.acquire().await.map_err(|error| Problem::internal(&error))?);
         Ok(place)
@@ -48,7 +48,7 @@ impl Renderer {
     }
 }
 
-impl Place {
+impl RenderPermit {
     pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
         let done = tokio::task::spawn_blocking(move || {
             // Kept until the work is done, also when its request is gone.
@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RenderPermit {
     fn drop(&mut self) {
         self.of_user = None;
         let mut users = self.renderer.lock();

@@ -41,7 +41,7 @@ pub(crate) struct ServiceBackend {
     /// `None` where a script replaces models and tools.
     config: Option<Config>,
     settings: Configured,
-    wish: Option<String>,
+    model_name: Option<String>,
     may_pull: bool,
     profile: ModelProfile,
     chosen: api::SelectedModel,
@@ -76,7 +76,7 @@ impl ServiceBackend {
             settings: config.settings.clone(),
             notified: config.notify.networks.clone(),
             config: (!is_scripted).then_some(config),
-            wish: model_options.model.clone(),
+            model_name: model_options.model.clone(),
             profile,
             chosen,
             library,
@@ -140,8 +140,8 @@ impl Backend for ServiceBackend {
         self.flows.clone()
     }
 
-    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> Result<Order> {
-        let named = wish.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
+    fn order(&self, user: &UserId, thread: &ThreadId, new_run: &api::NewRun) -> Result<Order> {
+        let named = new_run.flow.as_deref().filter(|flow| !flow.is_empty()).unwrap_or(&self.default_flow);
         // A client that names the router wants the default flow, which is a different one where a script replaces models and tools.
         let is_router = self.registry.router().is_some_and(|router| router.name == named);
         let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
@@ -149,7 +149,7 @@ impl Backend for ServiceBackend {
             let known: Vec<&str> = self.registry.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
             Problem::invalid(format!("there is no flow {named:?}; there are: {}", known.join(", ")))
         })?;
-        let question = evidence::visible(&wish.question);
+        let question = evidence::visible(&new_run.question);
         let question = question.trim();
         if question.is_empty() {
             return Err(Problem::invalid("the question is empty; say what you want to know"));
@@ -157,7 +157,7 @@ impl Backend for ServiceBackend {
         if question.len() > QUESTION_BYTES_MAX {
             return Err(Problem::invalid(format!("the question has more than {QUESTION_BYTES_MAX} bytes; put long text into a document")));
         }
-        let (model, profile) = match wish.model.as_deref().filter(|model| !model.is_empty()) {
+        let (model, profile) = match new_run.model.as_deref().filter(|model| !model.is_empty()) {
             Some(model) => self.named(model).map(|(name, profile)| (Some(name), profile))?,
             None => (None, self.profile),
         };
@@ -166,20 +166,20 @@ impl Backend for ServiceBackend {
             flow,
             question,
             thread: Some(thread.clone()),
-            approve: wish.approve,
-            strict: wish.strict,
-            budget: wish.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
-            has_docs: self.library.has_any(user) && wish.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
-            settings: self.settings.settings_for(flow.name, &json!(wish.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
-            allowed: allowed(&wish.allow)?,
-            breakpoints: wish.breakpoints.clone(),
+            approve: new_run.approve,
+            strict: new_run.strict,
+            budget: new_run.budget.as_ref().map(budget).transpose()?.unwrap_or_default(),
+            has_docs: self.library.has_any(user) && new_run.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
+            settings: self.settings.settings_for(flow.name, &json!(new_run.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
+            allowed: allowed(&new_run.allow)?,
+            breakpoints: new_run.breakpoints.clone(),
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),
             // The command line's wording, which also fits the API.
             other => Problem::invalid(other.to_string()),
         })?;
-        let only = wish.only.as_deref().map(allowed).transpose()?;
+        let only = new_run.only.as_deref().map(allowed).transpose()?;
         let context = RunContext { user: user.clone(), model, only, ..order.context };
         Ok(Order { context, ..order })
     }
@@ -202,7 +202,7 @@ impl Backend for ServiceBackend {
 
     async fn models(&self) -> Result<api::Models> {
         let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
-        let choice = model_options::choose(self.wish.clone(), config, self.may_pull, OllamaLookup::Always).await;
+        let choice = model_options::choose(self.model_name.clone(), config, self.may_pull, OllamaLookup::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
         let option = |way: &models::choice::ModelCandidate| api::ModelOption {
             name: way.model.as_ref().map(ToString::to_string).unwrap_or_default(),

@@ -8,24 +8,32 @@ use crate::Result;
 /// A file to keep.
 #[derive(Clone, Debug)]
 pub struct NewFile {
+    /// The user it belongs to.
     pub user: UserId,
+    /// Its name, unique for the user.
     pub name: String,
+    /// Its content.
     pub bytes: Vec<u8>,
+    /// When it is written.
     pub at_ms: i64,
-    /// What the user may have of files, this one included.
+    /// How many files the user may have, this one included.
     pub files_max: u64,
+    /// How many bytes all files of the user may have, this one included.
     pub bytes_max: u64,
 }
 
 /// A file without its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileVersion {
+    /// The user it belongs to.
     pub user: UserId,
+    /// Its name, unique for the user.
     pub name: String,
     /// Never used twice.
     pub version: u64,
 }
 
+/// Files of users in a store that several servers share.
 #[async_trait]
 pub trait SharedFiles: Send + Sync {
     /// Keeps a file in place of one of the same user and name, and returns its version; `None`, and nothing is kept, when the user would have too much.

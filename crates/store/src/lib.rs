@@ -6,6 +6,8 @@
 //! Deliberately absent: what entries mean (that is `graph`), when to write them (that is `engine`), and a clock: callers say
 //! what time it is.
 
+#![warn(missing_docs)]
+
 mod error;
 mod files;
 mod memory;
@@ -33,6 +35,7 @@ pub use rows::{
 pub use scratch::{Rows, Scratch};
 pub use sqlite::{CheckedDatabase, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
 
+/// The result of a call of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
 /// Reading about a run or thread that does not exist is `NoRun` or `NoThread`, except where the answer can be `None` or an
@@ -60,15 +63,18 @@ pub trait Store: Send + Sync + 'static {
     /// Whether a thread has a holder at this time: its lease was neither released nor has it expired.
     async fn is_held(&self, thread: &ThreadId, now_ms: i64) -> Result<bool>;
 
+    /// A run by its id.
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
     /// Newest first, at most `limit` of them.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
     /// The journal from a number on, in order, at most `limit` lines.
     async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>>;
+    /// The last snapshot of a run that is not over.
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>>;
     /// What was begun and has no answer in the journal.
     async fn intents(&self, run: &RunId) -> Result<Vec<Intent>>;
 
+    /// A thread by its id.
     async fn thread(&self, thread: &ThreadId) -> Result<Option<ThreadRow>>;
     /// Most recently used first; `before` is the last one of the page before.
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>>;
@@ -87,12 +93,14 @@ pub trait Store: Send + Sync + 'static {
     async fn signals(&self, owner: &str) -> Result<Vec<Signal>>;
     /// Signals for runs of threads that no process holds: left too late, or for a process that exited.
     async fn undelivered_signals(&self, now_ms: i64) -> Result<Vec<Signal>>;
+    /// Removes a signal that was handled.
     async fn accept(&self, signal: u64) -> Result<()>;
 
     /// What runs left for later ones, newest first; what is out of date is not among it.
     async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>>;
     /// Forgets one of a user's notes, or all of them. Says how many there were.
     async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64>;
+    /// What a user likes, by name.
     async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>>;
     /// Sets what a user likes, or with `None` that nothing is known of it.
     async fn prefer(&self, user: &UserId, name: &str, value: Option<Value>) -> Result<()>;
@@ -121,6 +129,7 @@ pub trait Store: Send + Sync + 'static {
     /// Keeps a document of a user, in place of one of the same kind and key, which keeps its `created_ms`. Refused when it is too large or there are
     /// too many of its kind (`TooLarge`, `TooMany`).
     async fn put_record(&self, record: NewRecord) -> Result<()>;
+    /// One document of a user.
     async fn record(&self, user: &UserId, kind: &str, key: &str) -> Result<Option<RecordRow>>;
     /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: the next page begins after the last one
     /// until there are none.

@@ -22,12 +22,14 @@ use crate::{
     SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
+/// A store in memory, for tests and runs that need not survive the process.
 #[derive(Default)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
 }
 
 impl MemoryStore {
+    /// An empty store.
     pub fn new() -> Self {
         Self::default()
     }

@@ -16,12 +16,15 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 /// The kinds of statement that may change a table. Others (`ATTACH`, `VACUUM INTO`, `PRAGMA`) reach beyond the file.
 const CHANGING: [&str; 8] = ["INSERT", "UPDATE", "DELETE", "REPLACE", "WITH", "CREATE", "ALTER", "DROP"];
 
+/// A SQLite file on which queries of a tool run.
 pub struct Scratch(Connection);
 
 /// What a query found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rows {
+    /// Names of the columns.
     pub columns: Vec<String>,
+    /// The cells of each row, in the order of the columns.
     pub rows: Vec<Vec<Value>>,
     /// There are more than are returned.
     pub is_cut: bool,

@@ -6,19 +6,27 @@ use async_trait::async_trait;
 
 use crate::Result;
 
+/// One value of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cell {
+    /// No value.
     Null,
+    /// An integer.
     Int(i64),
+    /// Text.
     Text(String),
+    /// Binary data.
     Bytes(Vec<u8>),
 }
 
 /// A table, and its columns in the order of cells; the first `keys` of them are its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Table {
+    /// Its name.
     pub name: &'static str,
+    /// Its columns, in the order of cells.
     pub columns: &'static [&'static str],
+    /// How many of the first columns are its key.
     pub keys: usize,
 }
 
@@ -26,6 +34,7 @@ const fn table(name: &'static str, keys: usize, columns: &'static [&'static str]
     Table { name, columns, keys }
 }
 
+/// All tables that are copied, with what is referred to before what refers to it.
 pub const TABLES: [Table; 14] = [
     table("threads", 1, &["id", "name", "title", "messages", "created_ms", "updated_ms", "user", "bytes", "fence"]),
     table("runs", 1, &["id", "name", "thread", "flow", "parent", "title", "status", "outcome", "created_ms", "updated_ms"]),

@@ -5,7 +5,7 @@ import { spawn } from "node:child_process";
 import readline from "node:readline";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
-import { freePort, open } from "../../browser/house.mjs";
+import { freePort, open } from "../../browser/harness.mjs";
 import { CLIENT, newKey, openProvider } from "../oidc.d/provider.mjs";
 import { Visitor } from "../oidc.d/visitor.mjs";
 
@@ -13,7 +13,7 @@ process.env.BATON_TEST_OIDC_SECRET = CLIENT.secret;
 const HOST = fileURLToPath(new URL("host.py", import.meta.url));
 /// Short, so that a refresh is seen.
 const LIFETIME_S = 6;
-let house, provider, mcp;
+let harness, provider, mcp;
 
 before(async () => {
   const port = await freePort();
@@ -34,10 +34,10 @@ before(async () => {
     issueRefreshToken: (_, client) => client.grantTypeAllowed("refresh_token"),
   });
   Object.assign(provider.people, { ada: { groups: ["staff"] }, nameless: {} });
-  house = await open({ port, docs: false, config: provider.config(`mcp_scopes = ["baton"]\nclock_skew_seconds = 0\n`) });
+  harness = await open({ port, docs: false, config: provider.config(`mcp_scopes = ["baton"]\nclock_skew_seconds = 0\n`) });
 });
 after(async () => {
-  await house?.close();
+  await harness?.close();
   await provider?.close();
 });
 
@@ -66,10 +66,10 @@ const listTools = (token, to = mcp) =>
 test("a host without a token learns where to get one", async () => {
   const refused = await listTools(null);
   assert.equal(refused.status, 401);
-  assert.equal(refused.headers.get("www-authenticate"), `Bearer resource_metadata="${house.url}/.well-known/oauth-protected-resource/mcp"`);
+  assert.equal(refused.headers.get("www-authenticate"), `Bearer resource_metadata="${harness.url}/.well-known/oauth-protected-resource/mcp"`);
   assert.equal((await refused.json()).jsonrpc, "2.0");
   for (const where of ["/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-protected-resource"]) {
-    const described = await (await fetch(house.url + where)).json();
+    const described = await (await fetch(harness.url + where)).json();
     assert.deepEqual(described, { resource: mcp, resource_name: "Baton", authorization_servers: [provider.issuer], bearer_methods_supported: ["header"], scopes_supported: ["baton"] });
   }
 });
@@ -83,8 +83,8 @@ test("the official client registers, signs a person in, calls a flow and refresh
   assert.deepEqual([told.asked, told.issued], [1, 2], "asked once, and one refresh");
   // The run is ada's, as she sees when she signs in at the page.
   const ada = new Visitor();
-  assert.equal((await ada.signIn(house.url, "ada")).status, 303);
-  const { threads } = (await ada.visit(`${house.url}/api/threads`)).json();
+  assert.equal((await ada.signIn(harness.url, "ada")).status, 303);
+  const { threads } = (await ada.visit(`${harness.url}/api/threads`)).json();
   assert.ok(JSON.stringify(threads).includes("What does OAuth protect here?"), JSON.stringify(threads));
 });
 
@@ -93,8 +93,8 @@ test("only tokens of the provider for this server count, and only at /mcp", asyn
   const good = { iss: provider.issuer, sub: "ada", aud: mcp, iat: now, exp: now + 60, preferred_username: "ada", groups: ["staff"] };
   const status = async (claims, key) => (await listTools(await provider.sign(claims, key))).status;
   assert.equal(await status(good), 200);
-  assert.equal(await status({ ...good, aud: [house.url, "others"] }), 200);
-  assert.equal((await listTools(await provider.sign(good), `${house.url}/api/status`)).status, 401, "not for our own API");
+  assert.equal(await status({ ...good, aud: [harness.url, "others"] }), 200);
+  assert.equal((await listTools(await provider.sign(good), `${harness.url}/api/status`)).status, 401, "not for our own API");
   const late = await listTools(await provider.sign({ ...good, exp: now - 5 }));
   assert.equal(late.status, 401);
   assert.match(late.headers.get("www-authenticate"), /error="invalid_token"/);
@@ -113,13 +113,13 @@ test("only tokens of the provider for this server count, and only at /mcp", asyn
 });
 
 test("a person whose token has no name is known after a sign-in at the page", async () => {
-  assert.equal((await new Visitor().signIn(house.url, "nameless")).status, 303);
+  assert.equal((await new Visitor().signIn(harness.url, "nameless")).status, 303);
   const { code, last, trouble } = await host("nameless");
   assert.equal(code, 0, trouble);
   assert.equal(JSON.parse(last).is_error, false, last);
 });
 
 test("Baton's own tokens still work", async () => {
-  const token = house.baton("tokens", "add", "bob").match(/baton_[0-9a-f]{64}/)[0];
+  const token = harness.baton("tokens", "add", "bob").match(/baton_[0-9a-f]{64}/)[0];
   assert.equal((await listTools(token)).status, 200);
 });

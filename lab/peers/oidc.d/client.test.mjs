@@ -1,12 +1,12 @@
 // Sign-in by an HTTP client: the whole way of redirects and forms, and everything that must be refused.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { freePort, open } from "../../browser/house.mjs";
+import { freePort, open } from "../../browser/harness.mjs";
 import { ALGORITHMS, CLIENT, newKey, openProvider } from "./provider.mjs";
 import { Visitor } from "./visitor.mjs";
 
 process.env.BATON_TEST_OIDC_SECRET = CLIENT.secret;
-let house, provider;
+let harness, provider;
 
 const GROUPS = `groups = { "lab-admins" = "operators" }
 [groups.operators]
@@ -21,19 +21,19 @@ before(async () => {
   const port = await freePort();
   provider = await openProvider(`http://127.0.0.1:${port}/oidc/callback`);
   Object.assign(provider.people, { ada: { groups: ["staff"] }, bob: { groups: ["lab-admins"] }, vic: { groups: ["readers"] }, impostor: { name: "ada" }, machine: { name: "local" } });
-  house = await open({ port, docs: false, config: provider.config(GROUPS) });
+  harness = await open({ port, docs: false, config: provider.config(GROUPS) });
 });
 after(async () => {
-  await house.close();
+  await harness.close();
   await provider.close();
 });
 
-const status = (visitor) => visitor.visit(`${house.url}/api/status`);
+const status = (visitor) => visitor.visit(`${harness.url}/api/status`);
 
 async function signedIn(login) {
   const visitor = new Visitor();
-  const answer = await visitor.signIn(house.url, login);
-  assert.deepEqual([answer.status, answer.to], [303, `${house.url}/`], answer.text);
+  const answer = await visitor.signIn(harness.url, login);
+  assert.deepEqual([answer.status, answer.to], [303, `${harness.url}/`], answer.text);
   return visitor;
 }
 
@@ -48,18 +48,18 @@ async function refused(visitor, answer, words) {
 test("a user signs in, is known by name and groups, and signs out", async () => {
   const visitor = new Visitor();
   assert.equal((await status(visitor)).status, 401);
-  assert.deepEqual((await visitor.visit(`${house.url}/api/session`)).json(), { provider: { title: "the lab", start: "/oidc/start" } });
-  const answer = await visitor.signIn(house.url, "ada");
+  assert.deepEqual((await visitor.visit(`${harness.url}/api/session`)).json(), { provider: { title: "the lab", start: "/oidc/start" } });
+  const answer = await visitor.signIn(harness.url, "ada");
   const session = answer.cookies.find((cookie) => cookie.startsWith("baton_session="));
   assert.match(session, /; HttpOnly; SameSite=Strict$/);
   assert.match(session, /Max-Age=43200;/);
   assert.ok(answer.cookies.some((cookie) => cookie.startsWith("baton_sign_in=;")), "the attempt is over");
   const known = (await status(visitor)).json();
   assert.deepEqual([known.user, known.role, known.allowance.runs_per_day], ["ada", "user", 50]);
-  assert.equal((await visitor.visit(`${house.url}/api/session`, { method: "DELETE" })).status, 204);
+  assert.equal((await visitor.visit(`${harness.url}/api/session`, { method: "DELETE" })).status, 204);
   assert.equal((await status(visitor)).status, 401);
   // The cookie of before is worth nothing either.
-  const stale = await fetch(`${house.url}/api/status`, { headers: { cookie: session.split(";")[0] } });
+  const stale = await fetch(`${harness.url}/api/status`, { headers: { cookie: session.split(";")[0] } });
   assert.equal(stale.status, 401);
 });
 
@@ -68,9 +68,9 @@ test("groups become roles", async () => {
   const roles = [];
   for (const one of [ada, bob, vic]) roles.push((await status(one)).json().role);
   assert.deepEqual(roles, ["user", "operator", "viewer"]);
-  assert.equal((await ada.visit(`${house.url}/metrics`)).status, 403);
-  assert.equal((await bob.visit(`${house.url}/metrics`)).status, 200);
-  const asked = await vic.visit(`${house.url}/api/runs`, { method: "POST", json: { question: "May I?" } });
+  assert.equal((await ada.visit(`${harness.url}/metrics`)).status, 403);
+  assert.equal((await bob.visit(`${harness.url}/metrics`)).status, 200);
+  const asked = await vic.visit(`${harness.url}/api/runs`, { method: "POST", json: { question: "May I?" } });
   assert.equal(asked.status, 403);
   // A new group counts from the next sign-in.
   provider.people.ada.groups = ["readers"];
@@ -81,21 +81,21 @@ test("groups become roles", async () => {
 
 test("two users do not see one another", async () => {
   const [ada, bob] = [await signedIn("ada"), await signedIn("bob")];
-  const put = await ada.visit(`${house.url}/api/documents/secret.md`, { method: "PUT", headers: { "content-type": "application/octet-stream" }, json: "MARKER-OF-ADA" });
+  const put = await ada.visit(`${harness.url}/api/documents/secret.md`, { method: "PUT", headers: { "content-type": "application/octet-stream" }, json: "MARKER-OF-ADA" });
   assert.equal(put.status, 201, put.text);
-  const started = (await ada.visit(`${house.url}/api/runs`, { method: "POST", json: { flow: "direct", question: "MARKER-OF-ADA?" } })).json();
+  const started = (await ada.visit(`${harness.url}/api/runs`, { method: "POST", json: { flow: "direct", question: "MARKER-OF-ADA?" } })).json();
   assert.ok(started.run, JSON.stringify(started));
   for (const path of ["/api/threads", "/api/runs", "/api/documents", `/api/runs/${started.run}`, `/api/runs/${started.run}/answer`, `/api/threads/${started.thread}`]) {
-    const seen = await bob.visit(house.url + path);
+    const seen = await bob.visit(harness.url + path);
     assert.ok(!seen.text.includes("MARKER-OF-ADA") && !seen.text.includes("secret.md"), `${path}: ${seen.text.slice(0, 300)}`);
   }
-  assert.equal((await bob.visit(`${house.url}/api/runs/${started.run}`)).status, 404);
+  assert.equal((await bob.visit(`${harness.url}/api/runs/${started.run}`)).status, 404);
 });
 
 test("a name belongs to the first subject, and nobody becomes the operator by a name", async () => {
   for (const [login, words] of [["impostor", /belongs to somebody else/], ["machine", /reserved/]]) {
     const visitor = new Visitor();
-    await refused(visitor, await visitor.signIn(house.url, login), words);
+    await refused(visitor, await visitor.signIn(harness.url, login), words);
   }
 });
 
@@ -114,10 +114,10 @@ test("ID tokens that are wrong are refused, each for its reason", async () => {
     provider.tamper = tamper;
     const visitor = new Visitor();
     const before = provider.tokens;
-    await refused(visitor, await visitor.signIn(house.url, "ada"), /could not be verified/);
+    await refused(visitor, await visitor.signIn(harness.url, "ada"), /could not be verified/);
     assert.equal(provider.tokens, before + 1, `${name}: the token was asked for`);
   }
-  for (const words of [/nonce/, /another client \(aud\)/, /another issuer/, /expired/, /in the future/, /azp/]) assert.match(house.log, words);
+  for (const words of [/nonce/, /another client \(aud\)/, /another issuer/, /expired/, /in the future/, /azp/]) assert.match(harness.log, words);
   // A small difference of clocks is none.
   provider.tamper = (claims) => ({ ...claims, exp: seconds - 20 });
   await signedIn("ada");
@@ -127,12 +127,12 @@ test("ID tokens that are wrong are refused, each for its reason", async () => {
 test("an unknown key is refused and a rotated one is found", async () => {
   provider.signWith = newKey();
   const visitor = new Visitor();
-  await refused(visitor, await visitor.signIn(house.url, "ada"), /could not be verified/);
+  await refused(visitor, await visitor.signIn(harness.url, "ada"), /could not be verified/);
   // The name of the provider's key, and another key.
   provider.signWith = { ...newKey(), kid: provider.key.kid };
-  await refused(visitor, await new Visitor().signIn(house.url, "ada"), /could not be verified/);
-  assert.match(house.log, /a key that the provider does not publish/);
-  assert.match(house.log, /its signature is wrong/);
+  await refused(visitor, await new Visitor().signIn(harness.url, "ada"), /could not be verified/);
+  assert.match(harness.log, /a key that the provider does not publish/);
+  assert.match(harness.log, /its signature is wrong/);
   provider.signWith = null;
   await signedIn("ada");
   // Not within two seconds of the last look at the keys.
@@ -149,7 +149,7 @@ test("every algorithm that providers use is verified, and a signature of another
     await signedIn("ada");
     provider.signWith = { ...newKey(algorithm), kid: provider.key.kid };
     const visitor = new Visitor();
-    await refused(visitor, await visitor.signIn(house.url, "ada"), /could not be verified/);
+    await refused(visitor, await visitor.signIn(harness.url, "ada"), /could not be verified/);
     provider.signWith = null;
   }
   provider.rotate();
@@ -158,17 +158,17 @@ test("every algorithm that providers use is verified, and a signature of another
 
 test("an answer without its attempt, of another browser, or with another state is refused", async () => {
   const ada = new Visitor();
-  const callback = await ada.toCallback(house.url, "ada");
+  const callback = await ada.toCallback(harness.url, "ada");
   const stranger = new Visitor();
   await refused(stranger, await stranger.visit(callback), /not begun in this browser/);
   // With an attempt of their own.
-  await stranger.visit(`${house.url}/oidc/start`);
+  await stranger.visit(`${harness.url}/oidc/start`);
   await refused(stranger, await stranger.visit(callback), /another attempt to sign in \(state\)/);
   const elsewhere = new URL(callback);
   elsewhere.searchParams.set("iss", "https://evil.example");
   await refused(ada, await ada.visit(elsewhere.href), /another provider/);
   const again = new Visitor();
-  const once = await again.toCallback(house.url, "ada");
+  const once = await again.toCallback(harness.url, "ada");
   const jar = [...again.jar];
   assert.equal((await again.visit(once)).status, 303);
   // The same answer a second time, with the cookie it had.
@@ -179,29 +179,29 @@ test("an answer without its attempt, of another browser, or with another state i
 
 test("the provider's refusal is shown as text, and nobody is sent to another server", async () => {
   const visitor = new Visitor();
-  const begun = await visitor.visit(`${house.url}/oidc/start?to=${encodeURIComponent("//evil.example/x")}`);
+  const begun = await visitor.visit(`${harness.url}/oidc/start?to=${encodeURIComponent("//evil.example/x")}`);
   const state = new URL(begun.to).searchParams.get("state");
-  const said = await visitor.visit(`${house.url}/oidc/callback?state=${state}&error=access_denied&error_description=${encodeURIComponent("<script>alert(1)</script>")}`);
+  const said = await visitor.visit(`${harness.url}/oidc/callback?state=${state}&error=access_denied&error_description=${encodeURIComponent("<script>alert(1)</script>")}`);
   assert.equal(said.status, 403);
   assert.ok(said.text.includes("&lt;script&gt;") && !said.text.includes("<script>"), said.text);
   const url = new URL(begun.to);
   assert.deepEqual([url.searchParams.get("code_challenge_method"), url.searchParams.get("response_type")], ["S256", "code"]);
   assert.ok(url.searchParams.get("nonce").length >= 43 && url.searchParams.get("code_challenge").length === 43);
   const to = new Visitor();
-  const start = await to.visit(`${house.url}/oidc/start?to=${encodeURIComponent("//evil.example")}`);
+  const start = await to.visit(`${harness.url}/oidc/start?to=${encodeURIComponent("//evil.example")}`);
   assert.ok(start.cookies[0].includes("SameSite=Lax") && start.cookies[0].includes("HttpOnly") && start.cookies[0].includes("Path=/oidc"), start.cookies[0]);
 });
 
 test("tokens go on beside it, and the entry of a user ends all sessions", async () => {
-  const { token } = JSON.parse(house.baton("tokens", "add", "ada", "--json"));
-  const seen = await fetch(`${house.url}/api/status`, { headers: { authorization: `Bearer ${token}` } });
+  const { token } = JSON.parse(harness.baton("tokens", "add", "ada", "--json"));
+  const seen = await fetch(`${harness.url}/api/status`, { headers: { authorization: `Bearer ${token}` } });
   assert.equal((await seen.json()).user, "ada");
   const bob = await signedIn("bob");
-  const rows = house.baton("tokens", "list", "--json").trim().split("\n").map((line) => JSON.parse(line));
+  const rows = harness.baton("tokens", "list", "--json").trim().split("\n").map((line) => JSON.parse(line));
   const row = rows.find((row) => row.user === "bob");
-  house.baton("tokens", "remove", String(row.number));
+  harness.baton("tokens", "remove", String(row.number));
   await new Promise((done) => setTimeout(done, 2_500));
   // After so many refused sign-ins from this address, further ones are slowed down.
   assert.ok([401, 429].includes((await status(bob)).status));
-  assert.ok(!house.log.includes(CLIENT.secret), "the secret is not in the log");
+  assert.ok(!harness.log.includes(CLIENT.secret), "the secret is not in the log");
 });

@@ -1,24 +1,24 @@
 // The page in Chromium: the button, the provider's forms, the way back, and signing out here and there.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { freePort, open, picture } from "../../browser/house.mjs";
+import { freePort, open, picture } from "../../browser/harness.mjs";
 import { CLIENT, openProvider } from "./provider.mjs";
 
 process.env.BATON_TEST_OIDC_SECRET = CLIENT.secret;
-let house, provider;
+let harness, provider;
 before(async () => {
   const port = await freePort();
   provider = await openProvider(`http://127.0.0.1:${port}/oidc/callback`);
   Object.assign(provider.people, { ada: {} });
-  house = await open({ port, docs: false, token: "the operator's own", config: provider.config("end_provider_session = true\n") });
+  harness = await open({ port, docs: false, token: "the operator's own", config: provider.config("end_provider_session = true\n") });
 });
 after(async () => {
-  await house.close();
+  await harness.close();
   await provider.close();
 });
 
 test("ada signs in with the button, finds her place again, and signs out of both", async () => {
-  const page = await house.page({ path: "/#/settings" });
+  const page = await harness.page({ path: "/#/settings" });
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await picture(page, "20-sign-in-with-a-provider");
   await page.getByRole("link", { name: "Sign in with the lab" }).click();
@@ -26,13 +26,13 @@ test("ada signs in with the button, finds her place again, and signs out of both
   await page.locator("input[name='password']").fill("any");
   await page.locator("button[type='submit']").click();
   await page.getByRole("button", { name: /continue/i }).click();
-  await page.waitForURL(`${house.url}/#/settings`);
+  await page.waitForURL(`${harness.url}/#/settings`);
   await page.getByText("as ada").waitFor();
   assert.equal(await page.evaluate(() => document.cookie), "", "nothing for scripts to read");
   await page.getByRole("button", { name: "Sign out" }).click();
   // The provider asks whether its own session is to end.
   await page.getByRole("button", { name: /yes/i }).click();
-  await page.waitForURL(`${house.url}/**`);
+  await page.waitForURL(`${harness.url}/**`);
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByRole("link", { name: "Sign in with the lab" }).click();
   await page.locator("input[name='login']").waitFor();

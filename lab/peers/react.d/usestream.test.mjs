@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import { after, before, test } from "node:test";
-import { open, WAIT_MS } from "../../browser/house.mjs";
+import { open, WAIT_MS } from "../../browser/harness.mjs";
 import { openSite } from "./site.mjs";
 
 const TOKEN = "a token for this test";
@@ -31,15 +31,15 @@ const Page = location.hash === "#research" ? Research : Chat;
 createRoot(document.getElementById("root")).render(<Page apiUrl={location.origin + "/baton"} apiKey=${JSON.stringify(TOKEN)} />);
 `;
 
-let house, site, context;
+let harness, site, context;
 before(async () => {
-  house = await open({ script, token: TOKEN });
-  site = await openSite({ baton: house.url, entry });
-  context = await house.browser.newContext();
+  harness = await open({ script, token: TOKEN });
+  site = await openSite({ baton: harness.url, entry });
+  context = await harness.browser.newContext();
 });
 after(async () => {
   await site?.close();
-  await house?.close();
+  await harness?.close();
 });
 
 async function page(hash = "") {
@@ -55,7 +55,7 @@ async function ask(page, question) {
   await page.getByRole("button", { name: "Ask" }).click();
 }
 
-const api = async (where) => (await fetch(house.url + where, { headers: { authorization: `Bearer ${TOKEN}` } })).json();
+const api = async (where) => (await fetch(harness.url + where, { headers: { authorization: `Bearer ${TOKEN}` } })).json();
 const threadOf = (page) => page.evaluate(() => sessionStorage.getItem("thread"));
 
 test("a question is sent, its answer streamed, and the conversation goes on", async () => {

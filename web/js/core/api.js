@@ -21,13 +21,13 @@ export const patch = (path, body) => call("PATCH", path, body);
 export const put = (path, body) => call("PUT", path, body);
 export const remove = (path) => call("DELETE", path);
 
-/// A file as it is. `told` hears the share that is sent, from 0 to 1.
-export function upload(path, file, told) {
+/// Uploads a file unchanged. `onProgress` is called with the share that is sent, from 0 to 1.
+export function upload(path, file, onProgress) {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     request.open("PUT", path);
     request.setRequestHeader("Content-Type", "application/octet-stream");
-    request.upload.onprogress = (event) => event.lengthComputable && told(event.loaded / event.total);
+    request.upload.onprogress = (event) => event.lengthComputable && onProgress(event.loaded / event.total);
     request.onerror = () => reject(unreachable());
     request.onload = () => {
       if (request.status >= 200 && request.status < 300) return resolve(parsed(request.responseText));

@@ -3,7 +3,7 @@ import { Trouble, get, post } from "../core/api.js";
 import { cell, useCell } from "../core/cell.js";
 import { follow } from "../core/stream.js";
 import { t } from "../core/words.js";
-import { delta, newFamily, speaker, told } from "../model/family.js";
+import { applyDelta, applyEvent, newFamily, speaker } from "../model/family.js";
 import { useEffect } from "preact/hooks";
 
 /// Words come faster than anybody reads.
@@ -72,10 +72,10 @@ function begin(one) {
     }, DRAW_MS);
   };
   const on = ({ event, data }) => {
-    if (event === "delta") delta(family, data);
+    if (event === "delta") applyDelta(family, data);
     if (event === "told") {
       // Two clocks may disagree; nothing goes on since the future.
-      told(family, data, Math.min(data.at_ms || Infinity, Date.now()));
+      applyEvent(family, data, Math.min(data.at_ms || Infinity, Date.now()));
       const isForPeople = data.event === "held" || data.event === "doubted" || data.effect?.ask_person;
       if (isForPeople || data.event === "ended" || (data.event === "replied" && one.cell.value.row?.waiting?.length > 0)) look();
     }
@@ -101,11 +101,11 @@ const started = new Set();
 export const isStartedHere = (run) => started.has(run);
 
 /// A question, answered as soon as the server can be reached: the same key never starts two runs.
-export async function ask(wish, { tries = 60 } = {}) {
+export async function ask(request, { tries = 60 } = {}) {
   const key = fresh();
   for (let left = tries; ; left -= 1) {
     try {
-      const row = await post("/api/runs", wish, { "Idempotency-Key": key });
+      const row = await post("/api/runs", request, { "Idempotency-Key": key });
       started.add(row.run);
       return row;
     } catch (trouble) {
@@ -117,7 +117,7 @@ export async function ask(wish, { tries = 60 } = {}) {
 
 export const cancel = (run) => post(`/api/runs/${encodeURIComponent(run)}/cancel`, { reason: "stopped on the page" });
 export const answer = ({ run, task, attempt }, value) => post(`/api/runs/${encodeURIComponent(run)}/answer`, { task, attempt, value });
-export const fork = (run, wish) => post(`/api/runs/${encodeURIComponent(run)}/fork`, wish);
+export const fork = (run, request) => post(`/api/runs/${encodeURIComponent(run)}/fork`, request);
 
 /// A run that was interrupted goes on. One that was stopped or failed is over for good: its past is taken over by a new one in the same
 /// conversation, which begins with the step that was not finished.

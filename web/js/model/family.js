@@ -1,7 +1,7 @@
 // A run and its children, as their events tell of them. Events in, one plain value out; no clock, no network.
 //
-//   told(family, event)      an event that is in a journal: asked, replied, noted …
-//   delta(family, delta)     words as they come, kept nowhere else
+//   applyEvent(family, event)      an event that is in a journal: asked, replied, noted …
+//   applyDelta(family, delta)     words as they come, kept nowhere else
 //
 // The journal says how long things took and not when they were, so each run has a clock of its own: what is asked begins where the clock stands,
 // a reply moves it to that beginning plus the time it took. A child begins where its parent asked for it.
@@ -13,7 +13,7 @@ export function newFamily(root) {
 export const keyOf = (run, [step, index]) => `${run}/${step}.${index}`;
 
 /// `now_ms` only says since when something goes on; nothing is decided by it.
-export function told(family, event, now_ms = 0) {
+export function applyEvent(family, event, now_ms = 0) {
   const run = memberOf(family, event);
   if (!run || event.seq < run.next) return false;
   run.next = event.seq + 1;
@@ -23,7 +23,7 @@ export function told(family, event, now_ms = 0) {
 }
 
 /// `at` is where in the draft these words stand; whoever comes late is given all of it again, from 0.
-export function delta(family, { run, task, attempt, at = null, text }) {
+export function applyDelta(family, { run, task, attempt, at = null, text }) {
   const key = keyOf(run, task);
   const draft = family.drafts.get(key);
   const before = draft && draft.attempt === attempt ? draft.text : "";
@@ -93,7 +93,7 @@ const HANDLERS = {
     task.state = task.kind === "person" ? "asking" : "running";
     task.failure = null;
     task.effect = event.effect;
-    task.attempts.push({ attempt: event.attempt, start_us: start_us + wait_us, end_us: null, since_ms: now_ms, reply: null, again_ms: null });
+    task.attempts.push({ attempt: event.attempt, start_us: start_us + wait_us, end_us: null, since_ms: now_ms, reply: null, failure: null, again_ms: null });
   },
 
   replied(family, run, event) {
@@ -107,9 +107,11 @@ const HANDLERS = {
     const childEnd_us = task.child ? (family.runs.get(task.child)?.clock_us ?? 0) : 0;
     attempt.end_us = Math.max(attempt.start_us + (reply.took_us ?? 0), childEnd_us);
     run.clock_us = Math.max(run.clock_us, attempt.end_us);
-    const failure = "Err" in reply.result ? reply.result.Err : null;
+    // The server sends `result` as `{Ok: value}` or `{Err: failure}`; only this line reads it.
+    const { Ok: value, Err: failure = null } = reply.result;
+    attempt.failure = failure;
     task.failure = failure;
-    task.value = failure ? undefined : reply.result.Ok;
+    task.value = value;
     task.state = !failure ? "done" : event.again_ms !== null && event.again_ms !== undefined ? "again" : "failed";
     const usage = reply.usage ?? {};
     task.usage.tokens_in += usage.tokens_in ?? 0;

@@ -3,13 +3,11 @@
 
 /// What flows append to sentences for readers without a page. The page shows the status in another way.
 const STATUS_NOTES = / ?\*\((?:not supported by the sources|contradicted by the sources|weakly supported)\)\*/g;
-const SOURCE_LIST = /\n+\*\*Sources\*\*\n[\s\S]*$/;
 const NO_SENTENCE = -1;
 
 /// `{text, sentenceAt(offset)}`: the Markdown without what the page shows by itself, and the index of the sentence at an offset in it, or `null`.
-export function located(markdown, sentences, hasSources) {
-  const source = hasSources ? markdown.replace(SOURCE_LIST, "") : markdown;
-  const ranges = placed(markdown, sentences);
+export function located(source, sentences) {
+  const ranges = placed(source, sentences);
   const { text, newOffset } = sentences.length > 0 ? without(source, STATUS_NOTES) : { text: source, newOffset: (offset) => offset };
   const owners = new Int32Array(text.length).fill(NO_SENTENCE);
   let end = 0;

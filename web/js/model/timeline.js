@@ -13,11 +13,10 @@ export function bars(family, now_ms) {
   for (const row of rows) {
     row.parts = row.task.attempts.map((attempt) => {
       const end_us = end(attempt, row.task, now_ms);
-      const isFailed = attempt.reply && "Err" in attempt.reply.result;
       return {
         start: attempt.start_us / total_us,
         width: Math.max(0.004, (end_us - attempt.start_us) / total_us),
-        state: isFailed ? "failed" : attempt.reply ? "done" : row.task.state,
+        state: attempt.failure ? "failed" : attempt.reply ? "done" : row.task.state,
       };
     });
   }

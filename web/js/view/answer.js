@@ -26,8 +26,8 @@ export function Answer({ run, thread, answer }) {
   const isChecked = (answer.sentences ?? []).some((sentence) => sentence.status in STATUS_TEXTS);
   const sentences = isChecked ? answer.sentences : [];
   // The offsets of sentences hold only in the text as it is.
-  const markdown = isChecked ? answer.markdown : limitsInWords(answer.markdown ?? "");
-  const { text, sentenceAt } = located(markdown, sentences, sources.length > 0);
+  const body = isChecked ? answer.body : limitsInWords(answer.body);
+  const { text, sentenceAt } = located(body, sentences);
   const context = { run, thread, answer, sentences, sources };
   const drawn = blocks(text, { sources: sources.length, sentenceAt });
   return html`
@@ -139,12 +139,12 @@ const Words = ({ groups, context }) =>
     const own = sentence === null ? null : context?.sentences[sentence];
     const drawn = runs.map((run, at) => html`<${Run} run=${run} sentence=${own} context=${context} isBeforeCite=${Boolean(runs[at + 1]?.cite)} />`);
     if (!own || !(own.status in STATUS_TEXTS)) return drawn;
-    const told = STATUS_TEXTS[own.status]();
+    const statusText = STATUS_TEXTS[own.status]();
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
-    const why = [[told, ...problems].filter(Boolean).join(": "), decidedTexts()[own.by]].filter(Boolean).join("; ");
+    const why = [[statusText, ...problems].filter(Boolean).join(": "), decidedTexts()[own.by]].filter(Boolean).join("; ");
     const contrary = isEnd && own.contradicted_by ? html`<${Contrary} number=${own.contradicted_by} context=${context} sentence=${own} />` : null;
     // A sentence may be in several cells; screen readers are told its status once.
-    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${told && isEnd && html`<span class="hidden"> (${told}) </span>`}${contrary}`;
+    return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${statusText && isEnd && html`<span class="hidden"> (${statusText}) </span>`}${contrary}`;
   });
 
 /// Opens the passage that states the contrary of a sentence.

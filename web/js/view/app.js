@@ -11,7 +11,7 @@ import { isOver } from "../data/runs.js";
 import { Conversation } from "./conversation.js";
 import { Shortcuts } from "./shortcuts.js";
 import { Sidebar } from "./sidebar.js";
-import { Line, Notices, Token } from "./told.js";
+import { Line, Notices, Token } from "./notices.js";
 import { Topbar } from "./topbar.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 

@@ -21,16 +21,16 @@ export function Branch({ task, root }) {
   const begin = async (event) => {
     event.preventDefault();
     setWrong("");
-    const wish = { at_step: task.step };
+    const request = { at_step: task.step };
     try {
-      if (reply !== before) wish.replies = { [task.index]: isText ? reply : JSON.parse(reply) };
-      if (patch.trim()) wish.patch = JSON.parse(patch);
+      if (reply !== before) request.replies = { [task.index]: isText ? reply : JSON.parse(reply) };
+      if (patch.trim()) request.patch = JSON.parse(patch);
     } catch (error) {
       return setWrong(t("That is not JSON: {why}", { why: error.message }));
     }
     setBusy(true);
     try {
-      const { run, thread } = await fork(task.run, wish);
+      const { run, thread } = await fork(task.run, request);
       say(t("The branch was started; the original run is unchanged."));
       closeDrawer();
       sessionStorage.setItem(`baton.branch.${run}`, root);

@@ -6,7 +6,7 @@ import { t } from "../core/words.js";
 import { QUESTION_BYTES_MAX, attachFile, attachText, byteLength, detach, withAttachments } from "../data/attachments.js";
 import { say } from "../data/notices.js";
 import { loadStatus, models, status } from "../data/status.js";
-import { wish, wishes } from "../data/wishes.js";
+import { setAskOptions, askOptions } from "../data/ask_options.js";
 import { bytes } from "../model/text.js";
 import { Icon } from "./icons.js";
 import { Options, OptionsSet } from "./options.js";
@@ -152,12 +152,12 @@ const Attached = ({ all, discard }) =>
   </ul>`;
 
 function FlowPicker() {
-  const { flow } = useCell(wishes);
+  const { flow } = useCell(askOptions);
   const flows = (useCell(status)?.flows ?? []).filter((one) => one.is_shown !== false);
   const known = flows.some((one) => one.name === flow) ? flow : (flows[0]?.name ?? "auto");
   return html`
     <label class="picker" title=${flows.find((one) => one.name === known)?.about}>
-      <select aria-label=${t("Flow")} value=${known} onChange=${(event) => wish({ flow: event.target.value })}>
+      <select aria-label=${t("Flow")} value=${known} onChange=${(event) => setAskOptions({ flow: event.target.value })}>
         ${flows.length === 0 && html`<option value="auto">Auto</option>`}
         ${flows.map((one) => html`<option value=${one.name} title=${one.about} selected=${one.name === known}>${one.title ?? one.name}</option>`)}
       </select>
@@ -166,14 +166,14 @@ function FlowPicker() {
 }
 
 function ModelPicker() {
-  const { model } = useCell(wishes);
+  const { model } = useCell(askOptions);
   const known = useCell(models);
   const server = useCell(status);
   const ready = (known?.options ?? []).filter((option) => option.state === "ready" && option.name);
   const chosen = known?.chosen?.name ?? server?.model?.name ?? "";
   return html`
     <label class="picker" title=${known?.chosen?.why}>
-      <select aria-label=${t("Model")} value=${model} onChange=${(event) => wish({ model: event.target.value })}>
+      <select aria-label=${t("Model")} value=${model} onChange=${(event) => setAskOptions({ model: event.target.value })}>
         <option value="">${chosen ? `${chosen}` : t("Default model")}</option>
         ${ready.filter((option) => option.name !== chosen).map((option) => html`<option value=${option.name} selected=${option.name === model}>${option.name}</option>`)}
         ${model && !ready.some((option) => option.name === model) && model !== chosen && html`<option value=${model} selected>${model}</option>`}

@@ -10,7 +10,7 @@ import { add, conversation, open, reload, remember } from "../data/conversation.
 import { attempt, say } from "../data/notices.js";
 import { ask, cancel, isOver } from "../data/runs.js";
 import { nameSources } from "../data/sources.js";
-import { asRequest, wishes } from "../data/wishes.js";
+import { asRequest, askOptions } from "../data/ask_options.js";
 import { choicesTo, pathOf } from "../model/branches.js";
 import { Composer } from "./composer.js";
 import { FirstRun } from "./first.js";
@@ -52,7 +52,7 @@ export function Conversation({ thread, run }) {
       const follows = after ?? (hasBranches && last ? last : null);
       const started = await ask(asRequest(question, thread, follows));
       remember(started.run, question);
-      add(started.thread, started.run, question, wishes.value.flow, follows);
+      add(started.thread, started.run, question, askOptions.value.flow, follows);
       if (follows !== null) choose(started.thread, { [follows]: started.run });
       setFollowing(null);
       if (started.thread !== thread) {

@@ -4,7 +4,7 @@ import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { to } from "../core/route.js";
 import { status } from "../data/status.js";
-import { wish } from "../data/wishes.js";
+import { setAskOptions } from "../data/ask_options.js";
 import { count } from "../model/text.js";
 import { Icon } from "./icons.js";
 
@@ -20,7 +20,7 @@ export function FirstRun({ ask }) {
   const flows = new Set((known?.flows ?? []).map((flow) => flow.name));
   const shown = flows.size > 0 ? examples().filter((one) => flows.has(one.flow)) : examples();
   const take = ({ question, flow }) => {
-    wish({ flow });
+    setAskOptions({ flow });
     ask(question);
   };
   return html`

@@ -3,18 +3,18 @@ import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { flowNamed, status } from "../data/status.js";
-import { wish, wishes } from "../data/wishes.js";
+import { setAskOptions, askOptions } from "../data/ask_options.js";
 import { changed, grouped, typedOf } from "../model/settings.js";
 
 export function FlowSettings({ flow }) {
   useCell(status);
-  const { settings = {} } = useCell(wishes);
+  const { settings = {} } = useCell(askOptions);
   const all = flowNamed(flow)?.settings ?? [];
   if (all.length === 0) return null;
   const typed = settings[flow] ?? {};
-  const set = (name, value) => wish({ settings: { ...settings, [flow]: { ...typed, [name]: value } } });
+  const set = (name, value) => setAskOptions({ settings: { ...settings, [flow]: { ...typed, [name]: value } } });
   const count = Object.keys(changed(all, typed)).length;
-  const reset = () => wish({ settings: { ...settings, [flow]: {} } });
+  const reset = () => setAskOptions({ settings: { ...settings, [flow]: {} } });
   const inputs = (list) => list.map(([label, setting]) => html`<${Input} key=${setting.name} label=${label} setting=${setting} typed=${typed[setting.name]} set=${(value) => set(setting.name, value)} />`);
   return html`
     <div class="flow-settings" role="group" aria-label=${t("Settings of the flow")}>

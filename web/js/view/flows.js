@@ -4,7 +4,7 @@ import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { go, to } from "../core/route.js";
 import { status } from "../data/status.js";
-import { wish } from "../data/wishes.js";
+import { setAskOptions } from "../data/ask_options.js";
 import { flowGraph } from "../model/work.js";
 import { ofFlow } from "./badge.js";
 import { Graph } from "./graph.js";
@@ -14,7 +14,7 @@ export function Flows() {
   const known = useCell(status);
   const flows = (known?.flows ?? []).filter((flow) => flow.is_shown !== false);
   const take = (flow) => {
-    wish({ flow });
+    setAskOptions({ flow });
     go(to.fresh());
   };
   return html`

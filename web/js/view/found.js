@@ -6,8 +6,6 @@ import { webAddress } from "../model/text.js";
 import { Plain } from "./answer.js";
 import { Icon } from "./icons.js";
 
-const SOURCE_LIST = /\n+\*\*Sources\*\*\n[\s\S]*$/;
-
 export function FoundBefore({ status, family }) {
   if (status !== "failed" || !family) return null;
   const found = [...family.runs.values()].map((run) => note(run, "found_before_failure")).findLast(Boolean);
@@ -15,7 +13,7 @@ export function FoundBefore({ status, family }) {
   const sources = Array.isArray(found.sources) ? found.sources : [];
   return html`<section class="draft draft-partial found-before" aria-label=${t("Found before the run failed")}>
     <p class="draft-mark"><${Icon} name="info" size="14" />${t("Found before the run failed; no model wrote an answer from it.")}</p>
-    <${Plain} text=${found.answer.replace(SOURCE_LIST, "")} />
+    <${Plain} text=${found.body ?? found.answer} />
     ${sources.length > 0 && html`<ol class="found-sources">${sources.map((source) => {
       const href = webAddress(source.address);
       return html`<li dir="auto">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${source.title || href}</a>` : source.title || source.address}</li>`;

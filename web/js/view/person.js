@@ -11,7 +11,7 @@ import { Paused } from "./paused.js";
 import { PlanEditor } from "./plan.js";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-export function Asking({ open, family, done }) {
+export function PersonQuestion({ open, family, done }) {
   const [isSent, setSent] = useState(false);
   const card = useRef(null);
   const question = typeof open.question === "string" ? { prompt: open.question } : (open.question ?? {});

@@ -5,7 +5,7 @@ import { useCell } from "../core/cell.js";
 import { t } from "../core/words.js";
 import { attempt, say } from "../data/notices.js";
 import { status } from "../data/status.js";
-import { wish, wishes } from "../data/wishes.js";
+import { setAskOptions, askOptions } from "../data/ask_options.js";
 import { useEffect, useState } from "preact/hooks";
 
 /// What flows take from a user's preferences. The server refuses any other.
@@ -36,11 +36,11 @@ export function Preferences() {
 const limits = () => [["tokens", t("Tokens"), "1"], ["usd", t("US dollars"), "0.01"], ["time_s", t("Seconds"), "1"], ["calls", t("Calls"), "1"]];
 
 export function Limits() {
-  const { budget } = useCell(wishes);
+  const { budget } = useCell(askOptions);
   const allowance = useCell(status)?.allowance ?? null;
   return html`<section class="setting" aria-labelledby="limits"><h2 id="limits">${t("Limits for each question")}</h2>
     <p class="quiet">${t("The same as under Options of the question. An answer that a limit ended says so.")}</p>
-    <div class="limits">${limits().map(([name, title, step]) => html`<label><span>${title}</span><input type="number" min="0" step=${step} placeholder=${t("no limit")} value=${budget[name] ?? ""} onInput=${(event) => wish({ budget: { ...budget, [name]: event.target.value } })} /></label>`)}</div>
+    <div class="limits">${limits().map(([name, title, step]) => html`<label><span>${title}</span><input type="number" min="0" step=${step} placeholder=${t("no limit")} value=${budget[name] ?? ""} onInput=${(event) => setAskOptions({ budget: { ...budget, [name]: event.target.value } })} /></label>`)}</div>
     ${allowance && html`<p>${t("Today: {usd}, {tokens} tokens, {runs} runs.", { usd: `$${allowance.usd_today.toFixed(2)}${allowance.usd_per_day ? ` / $${allowance.usd_per_day}` : ""}`, tokens: `${allowance.tokens_today}${allowance.tokens_per_day ? ` / ${allowance.tokens_per_day}` : ""}`, runs: `${allowance.runs_today}${allowance.runs_per_day ? ` / ${allowance.runs_per_day}` : ""}` })}</p>`}
   </section>`;
 }

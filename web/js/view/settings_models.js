@@ -27,21 +27,21 @@ export function Models({ canTest }) {
 /// One short question to a model, with the keys and endpoints as they are now.
 function Test() {
   const [model, setModel] = useState(models.value?.chosen?.name ?? "");
-  const [told, setTold] = useState(null);
+  const [result, setResult] = useState(null);
   const test = async (event) => {
     event.preventDefault();
-    setTold({ isBusy: true });
+    setResult({ isBusy: true });
     try {
-      setTold({ found: await post("/api/models/test", { model: model.trim() }) });
+      setResult({ found: await post("/api/models/test", { model: model.trim() }) });
     } catch (trouble) {
-      setTold({ trouble });
+      setResult({ trouble });
     }
   };
   return html`<form class="one-line" onSubmit=${test} aria-label=${t("Test a model")}>
     <label><span>${t("Test a model")}</span><input value=${model} placeholder="openai/gpt-4.1-mini" autocomplete="off" spellcheck="false" onInput=${(event) => setModel(event.target.value)} /></label>
-    <button class="button" disabled=${model.trim() === "" || told?.isBusy}>${told?.isBusy ? t("Testing …") : t("Test")}</button>
-    <p class="test-result" role="status">${told?.found ? t("{model} answered “{text}” in {time}.", { model: told.found.model, text: told.found.text, time: duration(told.found.took_ms * 1_000) }) : ""}</p>
-    ${told?.trouble && html`<p class="wrong" role="alert">${told.trouble.message}</p>`}
+    <button class="button" disabled=${model.trim() === "" || result?.isBusy}>${result?.isBusy ? t("Testing …") : t("Test")}</button>
+    <p class="test-result" role="status">${result?.found ? t("{model} answered “{text}” in {time}.", { model: result.found.model, text: result.found.text, time: duration(result.found.took_ms * 1_000) }) : ""}</p>
+    ${result?.trouble && html`<p class="wrong" role="alert">${result.trouble.message}</p>`}
   </form>`;
 }
 

@@ -10,20 +10,20 @@ const kinds = () => [["url", t("An address")], ["command", t("A program")], ["pa
 export function AddServers() {
   const [kind, setKind] = useState("url");
   const [fields, setFields] = useState({});
-  const [told, setTold] = useState(null);
+  const [result, setResult] = useState(null);
   const field = (name) => ({ value: fields[name] ?? "", onInput: (event) => setFields({ ...fields, [name]: event.target.value }) });
   const add = async (event) => {
     event.preventDefault();
     try {
-      setTold({ imported: await post("/api/registry/import", request(kind, fields)) });
+      setResult({ imported: await post("/api/registry/import", request(kind, fields)) });
       setFields({});
     } catch (trouble) {
-      setTold({ trouble });
+      setResult({ trouble });
     }
   };
   return html`<section class="setting" aria-labelledby="add-servers"><h2 id="add-servers">${t("Add MCP servers")}</h2>
     <p class="quiet">${t("A server that is added is off. Switch it on under Tools; before a program is started, you see its command line.")} <a href=${to.room("tools")}>${t("Tools")}</a></p>
-    <div class="choices" role="radiogroup" aria-label=${t("Where the servers come from")}>${kinds().map(([one, title]) => html`<label class="choice"><input type="radio" name="server-kind" checked=${kind === one} onChange=${() => (setKind(one), setTold(null))} />${title}</label>`)}</div>
+    <div class="choices" role="radiogroup" aria-label=${t("Where the servers come from")}>${kinds().map(([one, title]) => html`<label class="choice"><input type="radio" name="server-kind" checked=${kind === one} onChange=${() => (setKind(one), setResult(null))} />${title}</label>`)}</div>
     <form class="one-line" onSubmit=${add} aria-label=${t("Add MCP servers")}>
       ${(kind === "url" || kind === "command") && html`<label><span>${t("Name")}</span><input required autocomplete="off" ...${field("name")} /></label>`}
       ${kind === "url" && html`<label><span>${t("Address")}</span><input required type="url" placeholder="https://example.org/mcp" ...${field("url")} /></label>`}
@@ -32,10 +32,10 @@ export function AddServers() {
       ${kind === "registry" && html`<label class="wide"><span>${t("Address of the registry")}</span><input required type="url" placeholder="https://registry.modelcontextprotocol.io" ...${field("registry")} /></label>`}
       <button class="button">${t("Add")}</button>
     </form>
-    ${told?.trouble && html`<p class="wrong" role="alert">${told.trouble.message}</p>`}
-    ${told?.imported && html`<div role="status">
-      <p>${told.imported.added.length > 0 ? t("Added: {names}.", { names: told.imported.added.join(", ") }) : t("Nothing was added.")}</p>
-      ${told.imported.skipped?.length > 0 && html`<ul>${told.imported.skipped.map((one) => html`<li>${t("Left out: {name} ({why})", { name: one.name, why: one.why })}</li>`)}</ul>`}
+    ${result?.trouble && html`<p class="wrong" role="alert">${result.trouble.message}</p>`}
+    ${result?.imported && html`<div role="status">
+      <p>${result.imported.added.length > 0 ? t("Added: {names}.", { names: result.imported.added.join(", ") }) : t("Nothing was added.")}</p>
+      ${result.imported.skipped?.length > 0 && html`<ul>${result.imported.skipped.map((one) => html`<li>${t("Left out: {name} ({why})", { name: one.name, why: one.why })}</li>`)}</ul>`}
     </div>`}</section>`;
 }
 

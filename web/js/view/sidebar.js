@@ -55,10 +55,10 @@ export function Sidebar({ isOpen, close }) {
 }
 
 function Told({ list, query, isLoading, isLoaded, trouble }) {
-  if (trouble) return html`<p class="sidebar-told" role="status">${trouble.message} <button type="button" class="link" onClick=${refresh}>${t("Try again")}</button></p>`;
+  if (trouble) return html`<p class="sidebar-note" role="status">${trouble.message} <button type="button" class="link" onClick=${refresh}>${t("Try again")}</button></p>`;
   if (list.length > 0 || (isLoading && !isLoaded)) return html`<p class="hidden" role="status">${query && !isLoading ? t("{n} found", { n: list.length }) : ""}</p>`;
-  if (isLoading) return html`<p class="sidebar-told" role="status">${t("Searching …")}</p>`;
-  return html`<p class="sidebar-told" role="status">${query ? t("Nothing found. Try other or fewer words.") : t("Your conversations will be listed here.")}</p>`;
+  if (isLoading) return html`<p class="sidebar-note" role="status">${t("Searching …")}</p>`;
+  return html`<p class="sidebar-note" role="status">${query ? t("Nothing found. Try other or fewer words.") : t("Your conversations will be listed here.")}</p>`;
 }
 
 function Row({ one, tabIndex, isCurrent, close }) {

@@ -60,7 +60,7 @@ function Attempts({ task }) {
   if (task.attempts.length < 2 && !task.failure) return null;
   return html`<section class="part"><h3>${t("Attempts")}</h3><ol class="attempts">
     ${task.attempts.map((attempt) => {
-      const failure = attempt.reply && "Err" in attempt.reply.result ? attempt.reply.result.Err : null;
+      const { failure } = attempt;
       const state = failure ? "failed" : attempt.reply ? "done" : task.state;
       return html`<li><span class=${`stand stand-${state}`}>${stateWords(state)}</span> ${attempt.end_us !== null ? duration(attempt.end_us - attempt.start_us) : ""}
         ${failure && html`<span class="attempt-why" dir="auto">${words(failure.kind)}: ${failure.message}${attempt.again_ms !== null && attempt.again_ms !== undefined ? ` (${t("again after {ms} ms", { ms: attempt.again_ms })})` : ""}</span>`}</li>`;

@@ -15,7 +15,7 @@ import { FollowUps } from "./follow_ups.js";
 import { FoundBefore } from "./found.js";
 import { CompareWith } from "./choose.js";
 import { Icon } from "./icons.js";
-import { Asking } from "./person.js";
+import { PersonQuestion } from "./person.js";
 import { Question, QuestionEditor } from "./question.js";
 import { Switcher } from "./switcher.js";
 import { Work } from "./work.js";
@@ -54,12 +54,12 @@ function Answered({ run, said, branching, suggest, isWanted }) {
   const box = useRef(null);
   const isSeen = useSeen(box);
   const answer = useAnswer(run.run, isSeen ? status : null);
-  const told = useRef(false);
+  const isReported = useRef(false);
   const ending = useEnding(run.run, isGoing, status);
   useEffect(() => {
     // The list of turns is behind what the stream already knows.
-    if (isOver(status) && !isOver(run.status) && !told.current) {
-      told.current = true;
+    if (isOver(status) && !isOver(run.status) && !isReported.current) {
+      isReported.current = true;
       reload();
     }
   }, [status, run.status]);
@@ -86,7 +86,7 @@ function Answered({ run, said, branching, suggest, isWanted }) {
         <button type="button" class="link work-toggle" aria-expanded=${String(isShown)} onClick=${toggle}><${Summary} row=${row} family=${family} /><${Icon} name="right" size="14" /></button>
       </div>
       ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
-      ${(row.waiting ?? []).map((open) => html`<${Asking} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
+      ${(row.waiting ?? []).map((open) => html`<${PersonQuestion} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
       ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} /></div>`}
       ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}

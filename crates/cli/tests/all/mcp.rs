@@ -1,7 +1,7 @@
 //! The built-in tool servers as separate processes.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::Stdio;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
@@ -29,25 +29,47 @@ fn a_server_that_cannot_be_says_why() {
     home.baton(&["mcp", "calc", "--stdio", "--port", "1"]).complains(2, &["--port"]);
 }
 
+/// An MCP client over the standard input and output of a server.
+struct StdioSession {
+    input: ChildStdin,
+    lines: Lines<BufReader<ChildStdout>>,
+    /// What the server called itself.
+    server: Value,
+}
+
+impl StdioSession {
+    fn open(child: &mut Child) -> StdioSession {
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut session = StdioSession { input: child.stdin.take().unwrap(), lines, server: Value::Null };
+        let params = json!({ "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "test", "version": "1" } });
+        session.server = session.request(1, "initialize", &params)["serverInfo"].clone();
+        writeln!(session.input, "{}", json!({ "jsonrpc": "2.0", "method": "notifications/initialized" })).unwrap();
+        session
+    }
+
+    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+        self.request(2, "tools/call", &json!({ "name": tool, "arguments": arguments }))
+    }
+
+    fn request(&mut self, id: u64, method: &str, params: &Value) -> Value {
+        writeln!(self.input, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })).unwrap();
+        let mut replies = self.lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
+        let reply = replies.find(|message| message["id"] == id).unwrap();
+        reply["result"].clone()
+    }
+}
+
 #[test]
 fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
     let home = Home::new();
     std::fs::write(home.folder.path().join("note.txt"), "hello from a file").unwrap();
     let root = home.folder.path().to_str().unwrap().to_owned();
     let mut child = home.command(&["mcp", "files", "--stdio", "--root", &root]).stdin(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut say = |message: Value| writeln!(input, "{message}").unwrap();
-    let mut hear =
-        |id: u64| lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()).find(|message| message["id"] == id).unwrap();
-    say(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
-        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
-    assert_eq!(hear(1)["result"]["serverInfo"]["name"], "baton-files");
-    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-    say(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "read", "arguments": {"path": "note.txt"}}}));
-    let read = hear(2);
-    assert_eq!(read["result"]["structuredContent"]["passages"][0]["text"], "hello from a file", "{read}");
-    drop(input);
+    let mut session = StdioSession::open(&mut child);
+    assert_eq!(session.server["name"], "baton-files");
+    let read = session.call("read", &json!({ "path": "note.txt" }));
+    assert_eq!(read["structuredContent"]["passages"][0]["text"], "hello from a file", "{read}");
+    drop(session);
     assert!(child.wait().unwrap().success(), "it ends with its input");
 }
 
@@ -55,19 +77,10 @@ fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
 fn summed_up(home: &Home, args: &[&str]) -> (Value, String) {
     let mut command = bare(home, &[&["mcp", "summary", "--stdio"], args].concat());
     let mut child = command.env("HERE_KEY", "sk-very-secret").stdin(Stdio::piped()).spawn().unwrap();
-    let mut input = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut say = |message: Value| writeln!(input, "{message}").unwrap();
-    let mut hear =
-        |id: u64| lines.by_ref().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap()).find(|message| message["id"] == id).unwrap();
-    say(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params":
-        {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}));
-    hear(1);
-    say(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    let mut session = StdioSession::open(&mut child);
     let texts = json!({ "texts": ["A write-ahead log is a log that is written first.", "Pages are written later."] });
-    say(json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "summarize", "arguments": texts}}));
-    let result = hear(2)["result"]["structuredContent"].clone();
-    drop(input);
+    let result = session.call("summarize", &texts)["structuredContent"].clone();
+    drop(session);
     let printed = String::from_utf8(child.wait_with_output().unwrap().stderr).unwrap();
     (result, printed)
 }

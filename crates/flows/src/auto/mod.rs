@@ -65,6 +65,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .build()
 }
 
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -79,6 +80,7 @@ pub struct Settings {
 }
 
 /// What chooses where no rule does.
+#[expect(missing_docs, reason = "comments at the variants would become part of the JSON schema of the setting")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Router {
@@ -103,8 +105,11 @@ pub struct Choice {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
+    /// A rule.
     Rule,
+    /// The classifier.
     Classifier,
+    /// A language model.
     Model,
     /// The previous flow could not do the task.
     HandOver,

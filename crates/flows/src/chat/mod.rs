@@ -95,8 +95,11 @@ const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Intent {
+    /// Something to look up.
     Search,
+    /// A summary.
     Summarize,
+    /// Something that was said earlier in the conversation.
     ConversationQuery,
 }
 
@@ -104,8 +107,11 @@ pub enum Intent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stage {
+    /// Looking up.
     Search,
+    /// Summarizing what was found.
     Summarize,
+    /// Answering from the conversation.
     ConversationQuery,
 }
 
@@ -135,6 +141,7 @@ pub struct Row {
     pub insights_confidence: Option<f64>,
 }
 
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {

@@ -75,9 +75,12 @@ pub struct Input {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
+    /// The model decides.
     #[default]
     Auto,
+    /// None is called.
     None,
+    /// One must be called, whichever.
     Required,
     /// The named tool must be called.
     Named(String),

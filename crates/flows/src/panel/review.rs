@@ -57,13 +57,21 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
+    /// The question is not answered.
     Unanswered,
+    /// A part is about something else.
     OffTopic,
+    /// A claim has no source.
     NoSource,
+    /// A number is not in the cited source.
     WrongNumber,
+    /// A date is not in the cited source.
     WrongDate,
+    /// A name is not in the cited source.
     WrongName,
+    /// A quotation is not in the cited source.
     WrongQuotation,
+    /// A source states the contrary.
     Contradiction,
     /// Word order seems changed, which words alone cannot decide.
     Doubtful,

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::certain::is_arithmetic;
 use super::limits::Depth;
 
+#[expect(missing_docs, reason = "comments at the variants would become part of the JSON schema of the setting")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerMode {
@@ -25,8 +26,9 @@ pub enum AnswerMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Why {
-    /// Set by the caller.
-    Told,
+    /// Set by the caller. Journals have it as `told`.
+    #[serde(rename = "told")]
+    Requested,
     /// "quick", "briefly", …, or the depth `quick`.
     AskedForQuick,
     /// The depth `deep`.
@@ -37,9 +39,11 @@ pub enum Why {
     AskedForReasoning,
     /// Documents were named, and only tools can read them.
     Documents,
+    /// The message is long.
     Long,
     /// It holds an address or is arithmetic.
     NeedsTool,
+    /// There are many earlier messages.
     History,
     /// It is not plainly a question, so something may have to be done.
     MayAct,
@@ -49,14 +53,19 @@ pub enum Why {
     Classified,
     /// The user's preference, where nothing else decides.
     Preference,
+    /// No rule asks for more.
     Simple,
 }
 
+/// How much a request asks for, by its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Complexity {
+    /// Short, and one request.
     Simple,
+    /// Long, or several requests.
     Moderate,
+    /// Long and several requests, reasoning was asked for, or the last answer failed.
     Complex,
 }
 
@@ -71,7 +80,8 @@ pub struct Facts<'f> {
     pub has_failed_before: bool,
     /// Documents were named.
     pub has_documents: bool,
-    pub told: Option<AnswerMode>,
+    /// The mode that the caller set.
+    pub requested: Option<AnswerMode>,
     /// The user's preference.
     pub preference: Option<AnswerMode>,
     /// The effort.
@@ -83,7 +93,9 @@ pub struct Facts<'f> {
 /// Why a request needs one of the tools that are listed for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolFit {
+    /// It names a tool or a server.
     Named,
+    /// The router's classifier sends such requests to a flow with tools.
     Classified,
 }
 
@@ -136,8 +148,8 @@ const GREETING_WORDS_MAX: usize = 4;
 pub fn decide(facts: &Facts<'_>) -> (AnswerMode, Why) {
     let words = words(facts.message);
     let needs_tool = facts.message.contains("://") || is_arithmetic(facts.message);
-    if let Some(way) = facts.told {
-        return (way, Why::Told);
+    if let Some(way) = facts.requested {
+        return (way, Why::Requested);
     }
     if facts.depth == Depth::Deep {
         return (AnswerMode::Agentic, Why::AskedForDepth);
@@ -246,7 +258,7 @@ mod tests {
             (Facts { message: "Who is she?", has_failed_before: true, ..plain }, AnswerMode::Agentic, Why::PreviousFailure),
             (Facts { message: "Who is she?", has_documents: true, ..plain }, AnswerMode::Agentic, Why::Documents),
             (Facts { message: "Who is she?", preference: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Preference),
-            (Facts { message: "Who is she?", told: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Told),
+            (Facts { message: "Who is she?", requested: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Requested),
             // Keywords alone do not decide; the tools do.
             (Facts { message: "What is a file system?", ..plain }, AnswerMode::Direct, Why::Simple),
             (Facts { message: "What is a plan?", ..plain }, AnswerMode::Direct, Why::Simple),
@@ -269,7 +281,7 @@ mod tests {
             (Facts { message: "Briefly, what is in the file?", tool_fit: named, ..plain }, AnswerMode::Agentic, Why::NamesTool),
             (Facts { message: "Quickly, who is she?", has_documents: true, ..plain }, AnswerMode::Agentic, Why::Documents),
             (Facts { message: "A direct answer, please.", preference: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Direct, Why::AskedForQuick),
-            (Facts { message: "Quick answer", told: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Told),
+            (Facts { message: "Quick answer", requested: Some(AnswerMode::Agentic), ..plain }, AnswerMode::Agentic, Why::Requested),
             (Facts { message: "", ..plain }, AnswerMode::Direct, Why::Simple),
         ];
         for (facts, way, why) in cases {

@@ -12,6 +12,7 @@ use crate::input::ModelProfile;
 pub enum Depth {
     /// Direct, unless a tool is needed; then one plan and no reflection.
     Quick,
+    /// Planned where the request needs it.
     #[default]
     Normal,
     /// Always planned and reflected on, with more iterations.

@@ -366,7 +366,7 @@ fn decide_by_rules(s: &Reason, tool_fit: Option<ToolFit>) -> (AnswerMode, Why) {
         messages_before: crate::input::last_messages(&s.history, usize::MAX).len(),
         has_failed_before: s.settings.previous_failed,
         has_documents: s.has_documents,
-        told: s.settings.way,
+        requested: s.settings.way,
         preference: s.settings.prefers,
         depth: s.depth(),
         tool_fit,

@@ -36,14 +36,10 @@ impl Found {
         }
         let text = output.get("answer").and_then(Value::as_str).ok_or("it has no `answer`")?;
         // The list of sources and what sources disagree about are written again for the whole document.
-        let body = text.rsplit_once("\n\n**Sources**\n").map_or(text, |(body, _)| body);
+        let sources: Vec<Source> = list(output, "sources")?;
+        let body = evidence::answer_body(text, !sources.is_empty());
         let body = body.split_once("\n\n**The sources disagree:**\n").map_or(body, |(body, _)| body);
-        Ok(Found {
-            body: body.to_owned(),
-            sentences: list(output, "sentences")?,
-            sources: list(output, "sources")?,
-            passages: list(output, "passages")?,
-        })
+        Ok(Found { body: body.to_owned(), sentences: list(output, "sentences")?, sources, passages: list(output, "passages")? })
     }
 
     pub(super) fn is_empty(&self) -> bool {

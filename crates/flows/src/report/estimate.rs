@@ -16,12 +16,15 @@ use crate::input::ModelProfile;
 /// Estimated usage of a report with so many sections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Estimate {
+    /// How many sections.
     pub sections: usize,
     /// Calls of models.
     pub model_calls: u64,
     /// Calls of models, tools and child runs.
     pub calls: u64,
+    /// Tokens that models read.
     pub tokens_in: u64,
+    /// Tokens that models generate.
     pub tokens_out: u64,
     /// `None` if the price of the model is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +51,7 @@ fn priced(model: &ModelProfile, tokens_in: u64, tokens_out: u64) -> Option<u64> 
     Some(part(tokens_in, price.usd_micros_per_million_in).saturating_add(part(tokens_out, price.usd_micros_per_million_out)))
 }
 
+/// Estimates a report with so many sections by this model.
 pub fn estimate(sections: usize, model: &ModelProfile) -> Estimate {
     let count = sections as u64;
     let (one_in, one_out) = section_tokens(model);
@@ -78,6 +82,7 @@ pub(super) fn section(model: &ModelProfile, divided_by: u64) -> Usage {
 }
 
 impl Estimate {
+    /// The estimate as a line for a person.
     pub fn words(&self) -> String {
         let usd = match self.usd_micros {
             Some(micros) => format!("about ${:.2}", micros as f64 / 1_000_000.0),

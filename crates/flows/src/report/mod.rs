@@ -37,6 +37,7 @@ use crate::verify::{Check, CheckOptions, Verify};
 
 pub use estimate::{Estimate, estimate};
 
+/// The name of the flow.
 pub const NAME: &str = "report";
 /// The flow that researches a section.
 const RESEARCH: &str = "search";
@@ -73,6 +74,7 @@ pub const FLOW: Descriptor = Descriptor {
     ..Descriptor::new(NAME, |_| flow())
 };
 
+/// The graph of the flow.
 pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Report>(NAME)
         .node("outline", (outline::ask, outline::fold), &["clarify", "approve", "sections"])
@@ -120,7 +122,9 @@ impl Settings {
     }
 }
 
+/// Fewest sections a user can set.
 pub const SECTIONS_MIN: u32 = 2;
+/// Most sections a user can set.
 pub const SECTIONS_MAX: u32 = 12;
 const PARALLEL_MAX: u32 = 8;
 const HISTORY_TURNS_MAX: usize = 3;

@@ -47,9 +47,13 @@ pub struct Task {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
+    /// Not started.
     Pending,
+    /// Being performed.
     Executing,
+    /// It has a result.
     Completed,
+    /// It has none.
     Failed,
 }
 

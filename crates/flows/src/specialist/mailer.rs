@@ -53,6 +53,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
+/// User settings of this flow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {

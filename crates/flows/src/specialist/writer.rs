@@ -48,6 +48,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .build()
 }
 
+/// User settings of this flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -55,6 +56,7 @@ pub struct Settings {
     pub format: Format,
 }
 
+#[expect(missing_docs, reason = "comments at the variants would become part of the JSON schema of the setting")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {

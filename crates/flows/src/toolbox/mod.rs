@@ -241,6 +241,7 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
+    /// All tools, one line each, as a prompt lists them.
     pub fn describe(&self, profile: &ModelProfile) -> String {
         self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
     }

@@ -317,15 +317,15 @@ impl Backend for BenchBackend {
         false
     }
 
-    fn order(&self, user: &UserId, thread: &ThreadId, wish: &api::NewRun) -> server::backend::Result<Order> {
-        let (flow, input) = match wish.flow.as_deref() {
+    fn order(&self, user: &UserId, thread: &ThreadId, new_run: &api::NewRun) -> server::backend::Result<Order> {
+        let (flow, input) = match new_run.flow.as_deref() {
             Some("grow") => ("grow", json!({ "left": 1, "asks": true })),
             _ => ("steps", flow::left(1)),
         };
         Ok(Order {
             context: graph::RunContext { user: user.clone(), ..graph::RunContext::default() },
             thread: Some(thread.clone()),
-            title: Some(wish.question.clone()),
+            title: Some(new_run.question.clone()),
             ..Order::new(flow, input)
         })
     }

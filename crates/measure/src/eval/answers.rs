@@ -157,7 +157,7 @@ impl Measured {
             return "no answer".to_owned();
         };
         let text = output["answer"].as_str().unwrap_or_default();
-        let body = text.split("\n\n**Sources**").next().unwrap_or_default();
+        let body = evidence::answer_body(text, true);
         let citations = evidence::citations(body);
         let mut said = body.to_owned();
         for citation in citations.iter().rev() {

@@ -1,7 +1,7 @@
 //! Triton, TensorRT-LLM and other servers of KServe v2 over gRPC.
 //!
 //! A model there is a set of named tensors and not a chat, so its metadata is asked first and only inputs it declares are sent:
-//! the text, and the token limit, the temperature and the wish to stream if it has such. Messages become one text by a template
+//! the text, and the token limit, the temperature and whether to stream, if it has inputs for them. Messages become one text by a template
 //! from the table.
 //!
 //! The streaming call is tried first, for everyone: a decoupled model answers nothing else, and others answer it with one

@@ -142,8 +142,8 @@ async fn list(
 ) -> Answer {
     caller(who.clone(), &headers, query.as_deref(), &place)?;
     let ListFields { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts } = asked;
-    let wish = ListTasks { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts };
-    shown(a2a.list(&who, &wish).await?)
+    let query = ListTasks { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts };
+    shown(a2a.list(&who, &query).await?)
 }
 
 async fn configs(State(a2a): State<A2a>, Extension(who): Extension<Identity>, Path(place): Path<PathParams>) -> Answer {

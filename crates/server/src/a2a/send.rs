@@ -66,10 +66,10 @@ impl A2a {
         let of_tenant = Some(request.tenant.clone()).filter(|tenant| !tenant.is_empty());
         let flow = caller.flow.clone().or(of_tenant).or(of_metadata).unwrap_or_else(|| DEFAULT_FLOW.to_owned());
         turn::must_know(api, &flow).map_err(|problem| wrong(problem.message))?;
-        let mut wish = turn::new_run_with(&flow, said.text, options);
-        wish.thread = Some(message.context_id.clone()).filter(|context| !context.is_empty());
+        let mut new_run = turn::new_run_with(&flow, said.text, options);
+        new_run.thread = Some(message.context_id.clone()).filter(|context| !context.is_empty());
         // What another agent wrote may not be the user's own words.
-        let asked = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
+        let asked = Turn { new_run, history: Vec::new(), is_tainted: true, wrapper: None };
         let terms = caller.terms.clone().or_key(Some(&message.message_id));
         let turn = turn::begin(api, &caller.who, "a2a", &terms, asked, is_watched).await?;
         let run = turn.run.as_str();

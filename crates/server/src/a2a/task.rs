@@ -115,18 +115,18 @@ impl A2a {
     }
 
     /// The newest first, by when something last happened in them.
-    pub(super) async fn list(&self, who: &Identity, wish: &ListTasks) -> Result<TaskList, Problem> {
+    pub(super) async fn list(&self, who: &Identity, query: &ListTasks) -> Result<TaskList, Problem> {
         let _place = self.api().0.quota.listing(&who.user).await?;
-        let page_size = wish.page_size.unwrap_or(PAGE);
+        let page_size = query.page_size.unwrap_or(PAGE);
         if !(1..=PAGE_MAX).contains(&page_size) {
             return Err(wrong(format!("pageSize is 1 to {PAGE_MAX}")));
         }
-        let after = match wish.status_timestamp_after.as_str() {
+        let after = match query.status_timestamp_after.as_str() {
             "" => None,
             text => Some(calendar::parse(text).ok_or_else(|| wrong("statusTimestampAfter is a time such as 2026-11-16T09:44:00Z"))?),
         };
-        let shape = Shape { has_artifacts: wish.include_artifacts == Some(true), ..Shape::of(wish.history_length)? };
-        let thread = match wish.context_id.as_str() {
+        let shape = Shape { has_artifacts: query.include_artifacts == Some(true), ..Shape::of(query.history_length)? };
+        let thread = match query.context_id.as_str() {
             "" => None,
             context => match self.api().thread(who, context).await {
                 Ok(thread) => Some(thread.thread),
@@ -144,12 +144,13 @@ impl A2a {
             ..RunFilter::default()
         };
         let mut rows = self.store().runs(filter).await?;
-        let is_wanted = |row: &RunRow| after.is_none_or(|after| row.updated_ms >= after) && wish.status.is_none_or(|state| may_be(row.status, state));
+        let is_wanted =
+            |row: &RunRow| after.is_none_or(|after| row.updated_ms >= after) && query.status.is_none_or(|state| may_be(row.status, state));
         rows.retain(is_wanted);
         rows.sort_by(|one, other| (other.updated_ms, &other.run).cmp(&(one.updated_ms, &one.run)));
         let total_size = i32::try_from(rows.len()).unwrap_or(i32::MAX);
-        if !wish.page_token.is_empty() {
-            let last = page_token(&wish.page_token)?;
+        if !query.page_token.is_empty() {
+            let last = page_token(&query.page_token)?;
             rows.retain(|row| (row.updated_ms, row.run.as_str()) < (last.0, last.1));
         }
         let mut listed = TaskList { page_size, total_size, ..TaskList::default() };

@@ -72,8 +72,8 @@ impl Backend for Flows {
         vec![flow("auto"), flow("answers")]
     }
 
-    fn order(&self, user: &UserId, _: &ThreadId, wish: &api::NewRun) -> Result<Order> {
-        let mut order = Order::new("answers", json!({ "question": wish.question }));
+    fn order(&self, user: &UserId, _: &ThreadId, new_run: &api::NewRun) -> Result<Order> {
+        let mut order = Order::new("answers", json!({ "question": new_run.question }));
         order.context.user = user.clone();
         Ok(order)
     }

@@ -175,6 +175,7 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
         sentences: api_sentences(&sentences, &markdown),
+        body: evidence::answer_body(&markdown, !sources.is_empty()).to_owned(),
         sources: sources
             .into_iter()
             .map(|of| api::Source { title: of.title, address: of.address, places: of.places, spans: of.spans, at: of.at })

@@ -90,7 +90,7 @@ pub fn document() -> Value {
             .named("run")
             .query("after", "The id of the last event that was heard", &json!({ "type": "string" }))
             .header("Last-Event-ID", "The same, as browsers send it")
-            .text(200, "text/event-stream")
+            .events::<api::RunEvent>(b, "told")
             .refuses(&[404, 422]),
         Op::new("post", "/api/runs/{run}/cancel", "Ends a run and all below it")
             .named("run")
@@ -304,6 +304,12 @@ impl Op {
 
     fn text(self, status: u16, media_type: &str) -> Op {
         self.response(status, &json!({ media_type: { "schema": { "type": "string" } } }))
+    }
+
+    /// A stream of events, with the schema of the data of those that have this name.
+    fn events<T: JsonSchema>(self, book: &mut SchemaBook, name: &str) -> Op {
+        let schema = book.schema::<T>();
+        self.response(200, &json!({ "text/event-stream": { "schema": { "type": "string" }, "x-event-data": { name: schema } } }))
     }
 
     fn empty(self, status: u16) -> Op {

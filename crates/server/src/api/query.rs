@@ -37,8 +37,8 @@ pub(super) async fn ask(
             conversation(&api, &who.user, client, wanted.is_some()).await?
         }
     };
-    let wish = api::NewRun { question: query.query, flow: Some(FLOW.into()), ..api::NewRun::default() };
-    let order = api.0.backend.order(&who.user, &thread, &wish)?;
+    let new_run = api::NewRun { question: query.query, flow: Some(FLOW.into()), ..api::NewRun::default() };
+    let order = api.0.backend.order(&who.user, &thread, &new_run)?;
     let (run, thread, place) = begin(&api, &who.user, order).await?;
     let at = api.0.engine.wait(&run).await?;
     drop(place);

@@ -37,7 +37,7 @@ pub(super) async fn start(
     Extension(who): Extension<Identity>,
     headers: HeaderMap,
     QueryParams(wait): QueryParams<WaitQuery>,
-    JsonBody(wish): JsonBody<api::NewRun>,
+    JsonBody(new_run): JsonBody<api::NewRun>,
 ) -> Result<(StatusCode, Json<api::RunPosted>), Problem> {
     let engine = &api.0.engine;
     let named = named(&who.user, &headers)?;
@@ -53,9 +53,9 @@ pub(super) async fn start(
         engine.wait(&row.run).await?;
         return Ok((StatusCode::OK, waited(&api, &row.run).await?));
     }
-    let thread = api.thread_for(&who, wish.thread.as_deref()).await?;
-    let order = Order { run: named, ..api.0.backend.order(&who.user, &thread, &wish)? };
-    let order = on_branch(&api, &thread, wish.after.as_deref(), order).await?;
+    let thread = api.thread_for(&who, new_run.thread.as_deref()).await?;
+    let order = Order { run: named, ..api.0.backend.order(&who.user, &thread, &new_run)? };
+    let order = on_branch(&api, &thread, new_run.after.as_deref(), order).await?;
     if !wait.is_wanted() {
         // Whether a model streams is decided when it is called, and the follower of this run has not connected yet.
         let (run, thread, place) = begin(&api, &who.user, expected(&api, order)).await?;

@@ -22,8 +22,6 @@ const TEXT_BYTES_MAX: usize = 4 << 20;
 const CITATION_BYTES_MAX: usize = 200;
 static RENDERER: Renderer = Renderer::new(2);
 const HEADING_CHARS_MAX: usize = 300;
-/// What flows write before the list of sources of an answer.
-pub(crate) const SOURCES: &str = "\n\n**Sources**\n";
 
 /// One turn, as readers see it.
 pub(crate) struct TurnText {
@@ -107,8 +105,8 @@ fn turn(row: &RunRow, asked: Option<String>) -> TurnText {
     match closing.as_ref().map(|closing| &closing.outcome) {
         Some(Outcome::Done { output }) => {
             let answered = answered(output, closing.as_ref().map(|closing| closing.spent).unwrap_or_default());
-            let body = answered.text.rsplit_once(SOURCES).filter(|_| !answered.sources.is_empty()).map(|(body, _)| body.to_owned());
-            TurnText { question, answer: body.unwrap_or(answered.text), sources: answered.sources }
+            let answer = evidence::answer_body(&answered.text, !answered.sources.is_empty()).to_owned();
+            TurnText { question, answer, sources: answered.sources }
         }
         Some(Outcome::Failed { .. }) => TurnText { question, answer: "*This run failed; there is no answer.*".to_owned(), sources: Vec::new() },
         Some(Outcome::Cancelled { .. }) => {

@@ -9,6 +9,8 @@
 //! deltas, which are not stored.
 
 mod cursor;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,7 +18,7 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use engine::{Engine, FeedItem, RunState, SeenCounts, TreeItem, TreeWatcher, WatchScope};
-use graph::{Event, RunId, TaskId, ThreadId};
+use graph::{Event, NumberedEvent, RunId, TaskId, ThreadId};
 use serde::Serialize;
 use serde_json::json;
 use store::Status;
@@ -246,27 +248,30 @@ struct EventData<'a> {
     run: &'a RunId,
     at_ms: i64,
     #[serde(flatten)]
-    numbered: &'a graph::NumberedEvent,
+    numbered: &'a NumberedEvent,
+}
+
+/// An event as `wire::api::RunEvent` describes it.
+fn event_data(heard: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> String {
+    // `started` has the run itself; the one of the frame would be there twice.
+    if !matches!(numbered.event, Event::Started { .. }) {
+        return serde_json::to_string(&EventData { run: &heard.run, at_ms, numbered }).unwrap_or_default();
+    }
+    let mut data = serde_json::to_value(numbered).unwrap_or_default();
+    data["at_ms"] = json!(at_ms);
+    // Whether its answer is the user's, and which effect of which run a child answers.
+    data["answers"] = json!(heard.speaks);
+    if let Some(parent) = &heard.parent {
+        data["parent"] = json!(parent);
+    }
+    data.to_string()
 }
 
 impl Hub {
     fn record(&self, heard: &TreeItem) {
         let live = match &heard.seen {
             FeedItem::Event(numbered, at_ms) => {
-                // `started` says its own run; the one of the frame would be there twice.
-                let data = match numbered.event {
-                    Event::Started { .. } => {
-                        let mut data = serde_json::to_value(&**numbered).unwrap_or_default();
-                        data["at_ms"] = json!(at_ms);
-                        // Whether its answer is the user's, and which effect of which run a child answers.
-                        data["answers"] = json!(heard.speaks);
-                        if let Some(parent) = &heard.parent {
-                            data["parent"] = json!(parent);
-                        }
-                        data.to_string()
-                    }
-                    _ => serde_json::to_string(&EventData { run: &heard.run, at_ms: *at_ms, numbered }).unwrap_or_default(),
-                };
+                let data = event_data(heard, numbered, *at_ms);
                 let path = cursor::path(&heard.path);
                 let mut log = self.lock();
                 if log.at.has(&path, numbered.seq) {

@@ -69,14 +69,14 @@ pub(super) struct Assistant {
 
 impl Assistant {
     /// The configuration of a run: the assistant's, and over it what the client sends.
-    pub(super) fn configure(&self, wish: &RunCreate) -> Config {
+    pub(super) fn configure(&self, request: &RunCreate) -> Config {
         let mut configurable = Map::new();
         let of_assistant = self.current.config.configurable.iter().flatten().chain(&self.current.context);
-        let of_run = wish.config.configurable.iter().flatten().chain(wish.context.iter().flatten());
+        let of_run = request.config.configurable.iter().flatten().chain(request.context.iter().flatten());
         configurable.extend(of_assistant.chain(of_run).map(|(name, value)| (name.clone(), value.clone())));
         // Threads are named by the path.
         configurable.remove("thread_id");
-        Config { configurable: Some(configurable), tags: wish.config.tags.clone(), ..Config::default() }
+        Config { configurable: Some(configurable), tags: request.config.tags.clone(), ..Config::default() }
     }
 
     fn json(&self) -> Value {

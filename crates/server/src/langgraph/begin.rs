@@ -68,39 +68,38 @@ enum Start {
 pub(super) struct BeginRequest<'a> {
     pub(super) caller: &'a Caller,
     pub(super) thread: Option<&'a str>,
-    pub(super) wish: RunCreate,
+    pub(super) request: RunCreate,
     pub(super) run: Option<RunId>,
     pub(super) is_watched: bool,
 }
 
 impl LangGraph {
     pub(super) async fn begin(&self, wanted: BeginRequest<'_>) -> Result<StartedTurn, Refused> {
-        let BeginRequest { caller, thread: thread_id, mut wish, run: named, is_watched } = wanted;
+        let BeginRequest { caller, thread: thread_id, mut request, run: named, is_watched } = wanted;
         let is_due = named.is_some();
-        let assistant = self
-            .assistant(&caller.who, &wish.assistant_id)
-            .await?
-            .ok_or_else(|| invalid(format!("there is no assistant or graph {:?}; there are: {}", wish.assistant_id, self.graph_ids().join(", "))))?;
-        check(&wish)?;
-        if let Some(url) = &wish.webhook {
+        let assistant = self.assistant(&caller.who, &request.assistant_id).await?.ok_or_else(|| {
+            invalid(format!("there is no assistant or graph {:?}; there are: {}", request.assistant_id, self.graph_ids().join(", ")))
+        })?;
+        check(&request)?;
+        if let Some(url) = &request.webhook {
             webhook::check(self, url).await?;
         }
         let served = self.0.service.0.served.get(&assistant.graph_id).ok_or_else(|| not_found("Graph", &assistant.graph_id))?;
         let input_shape = served.input_shape;
         let is_stateless = thread_id.is_none();
-        let mut thread = self.thread_of(caller, thread_id, &wish).await?;
+        let mut thread = self.thread_of(caller, thread_id, &request).await?;
         let key = match thread_id {
             Some(_) => langserve::keyed(&caller.headers, &caller.who.user, &format!("{}/{}", served.flow, thread.id), None)?,
             None => langserve::keyed(&caller.headers, &caller.who.user, &served.flow, None)?,
         };
-        let is_deleted_after = is_stateless && key.is_none() && wish.on_completion != Some(OnCompletion::Keep);
+        let is_deleted_after = is_stateless && key.is_none() && request.on_completion != Some(OnCompletion::Keep);
         let run = named.or(key.clone()).unwrap_or_else(engine::new_run_id);
         if is_stateless {
             // Named by its run, so that a repeated key finds it.
             (thread.engine, thread.id) = (ThreadId::from(run.as_str()), ids::shown(run.as_str()));
         }
         let lock = self.lock(&thread.engine).await;
-        let config = assistant.configure(&wish);
+        let config = assistant.configure(&request);
         let settings = RunConfig::of(&self.0.service, served, caller, &config).await?;
         let mut begun = StartedTurn {
             run,
@@ -111,7 +110,7 @@ impl LangGraph {
             input: Value::Null,
             is_stateless,
             is_deleted_after,
-            cancels_on_disconnect: wish.on_disconnect == Some(OnDisconnect::Cancel),
+            cancels_on_disconnect: request.on_disconnect == Some(OnDisconnect::Cancel),
             is_queued: false,
             assistant,
             thread,
@@ -123,20 +122,20 @@ impl LangGraph {
                 begun.input = self.input_of(&begun.run).await?;
                 Start::Nothing
             }
-            false => self.decide(&mut begun, caller, &mut wish, settings, is_due).await?,
+            false => self.decide(&mut begun, caller, &mut request, settings, is_due).await?,
         };
-        self.record(&begun, caller, &wish).await?;
-        self.start(begun, start, caller, wish, is_watched, lock).await
+        self.record(&begun, caller, &request).await?;
+        self.start(begun, start, caller, request, is_watched, lock).await
     }
 
     /// The thread that is meant; a stateless run has one of its own, which is not kept.
-    async fn thread_of(&self, caller: &Caller, id: Option<&str>, wish: &RunCreate) -> Result<Thread, Refused> {
+    async fn thread_of(&self, caller: &Caller, id: Option<&str>, request: &RunCreate) -> Result<Thread, Refused> {
         let Some(id) = id else {
             return Ok(Thread { id: String::new(), engine: ThreadId::from(""), record: None, row: None });
         };
         match self.find_thread(&caller.who, id).await? {
             Some(thread) => Ok(thread),
-            None if wish.if_not_exists == Some(IfNotExists::Create) => self.make_thread(&caller.who, Some(id), ThreadRecord::default()).await,
+            None if request.if_not_exists == Some(IfNotExists::Create) => self.make_thread(&caller.who, Some(id), ThreadRecord::default()).await,
             None => Err(not_found("Thread", id)),
         }
     }
@@ -145,12 +144,12 @@ impl LangGraph {
         &self,
         begun: &mut StartedTurn,
         caller: &Caller,
-        wish: &mut RunCreate,
+        request: &mut RunCreate,
         config: RunConfig,
         is_due: bool,
     ) -> Result<Start, Refused> {
         let head = self.head(&begun.thread).await?;
-        if let Some(command) = &wish.command
+        if let Some(command) = &request.command
             && let Some(answer) = command.resume.clone()
         {
             let Some(head) = head else { return Err(invalid("this thread waits for no answer: it has no run")) };
@@ -166,15 +165,15 @@ impl LangGraph {
             let place = self.place_of(caller, false).await?;
             return Ok(Start::Answer(answers, place));
         }
-        if !is_due && let Some(start) = self.multitask(begun, caller, wish, head.as_ref()).await? {
+        if !is_due && let Some(start) = self.multitask(begun, caller, request, head.as_ref()).await? {
             return Ok(start);
         }
         if is_due && let Some(head) = head.as_ref().filter(|head| matches!(head.status, Status::Asking | Status::Waiting)) {
             self.stop(head, "new input came in place of an answer").await?;
         }
-        let input = wish.input.take().filter(|input| !input.is_null());
-        let input = input.or_else(|| wish.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
-        let from = wish.from_checkpoint().map(str::to_owned);
+        let input = request.input.take().filter(|input| !input.is_null());
+        let input = input.or_else(|| request.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
+        let from = request.from_checkpoint().map(str::to_owned);
         match (input, from) {
             (None, from) => self.again(begun, caller, head.as_ref(), from.as_deref()).await,
             (Some(input), from) => self.anew(begun, caller, input, from.as_deref(), head.as_ref(), config).await,
@@ -182,14 +181,14 @@ impl LangGraph {
     }
 
     /// What to do with a run that comes while another is active or waits. `None`: it may begin.
-    async fn multitask(&self, begun: &StartedTurn, caller: &Caller, wish: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
-        if let Some(seconds) = wish.after_seconds.filter(|seconds| *seconds > 0.0) {
+    async fn multitask(&self, begun: &StartedTurn, caller: &Caller, request: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
+        if let Some(seconds) = request.after_seconds.filter(|seconds| *seconds > 0.0) {
             return Ok(Some(Start::Queue { due_ms: now_ms() + (seconds * 1_000.0) as i64 }));
         }
         if begun.is_stateless {
             return Ok(None);
         }
-        let strategy = wish.multitask_strategy.unwrap_or_default();
+        let strategy = request.multitask_strategy.unwrap_or_default();
         let is_queue = self.has_queued(&caller.who.user, &begun.thread.id).await?;
         match (head.map(|head| (head, head.status)), strategy) {
             (Some((_, Status::Running)), MultitaskStrategy::Reject) => Err(Refused::plain(
@@ -205,7 +204,7 @@ impl LangGraph {
                 Ok(None)
             }
             // New input replaces a question that nobody answered.
-            (Some((head, Status::Asking | Status::Waiting)), _) if wish.input.as_ref().is_some_and(|input| !input.is_null()) => {
+            (Some((head, Status::Asking | Status::Waiting)), _) if request.input.as_ref().is_some_and(|input| !input.is_null()) => {
                 self.stop(head, "new input came in place of an answer").await?;
                 Ok(None)
             }
@@ -302,14 +301,14 @@ impl LangGraph {
     }
 
     /// What a client attached to the run, where that is not what every run has.
-    async fn record(&self, begun: &StartedTurn, caller: &Caller, wish: &RunCreate) -> Result<(), Refused> {
+    async fn record(&self, begun: &StartedTurn, caller: &Caller, request: &RunCreate) -> Result<(), Refused> {
         let record = RunRecord {
             assistant_id: begun.assistant.assistant_id.clone(),
-            metadata: wish.metadata.clone(),
-            multitask_strategy: wish.multitask_strategy.unwrap_or_default(),
+            metadata: request.metadata.clone(),
+            multitask_strategy: request.multitask_strategy.unwrap_or_default(),
             thread: begun.thread.engine.to_string(),
         };
-        let is_plain = record.metadata.is_empty() && begun.assistant.is_built_in && wish.multitask_strategy.is_none();
+        let is_plain = record.metadata.is_empty() && begun.assistant.is_built_in && request.multitask_strategy.is_none();
         if is_plain || begun.is_deleted_after {
             return Ok(());
         }
@@ -321,22 +320,22 @@ impl LangGraph {
         mut begun: StartedTurn,
         start: Start,
         caller: &Caller,
-        wish: RunCreate,
+        request: RunCreate,
         is_watched: bool,
         lock: OwnedMutexGuard<()>,
     ) -> Result<StartedTurn, Refused> {
         if is_watched {
             begun.family = Some(TreeWatcher::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), WatchScope::All));
         }
-        if let Some(url) = &wish.webhook {
+        if let Some(url) = &request.webhook {
             webhook::remember(self, &caller.who.user, &begun, url).await?;
         }
-        let has_webhook = wish.webhook.is_some();
+        let has_webhook = request.webhook.is_some();
         let place = match start {
             Start::Nothing => None,
             Start::Queue { due_ms } => {
                 begun.is_queued = true;
-                self.enqueue(caller, &begun, wish, due_ms).await?;
+                self.enqueue(caller, &begun, request, due_ms).await?;
                 return Ok(begun);
             }
             Start::New(order, place) => {
@@ -364,20 +363,20 @@ impl LangGraph {
 }
 
 /// What no run of Baton can be asked for.
-fn check(wish: &RunCreate) -> Result<(), Refused> {
+fn check(request: &RunCreate) -> Result<(), Refused> {
     let names = |list: &Option<OneOrMany<String>>| list.clone().is_some_and(|list| !list.into_vec().is_empty());
-    if names(&wish.interrupt_before) || names(&wish.interrupt_after) {
+    if names(&request.interrupt_before) || names(&request.interrupt_after) {
         return Err(invalid("interrupt_before and interrupt_after are not supported: a flow of Baton stops where it asks a person"));
     }
-    if wish.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
+    if request.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
         return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));
     }
-    if let Some(seconds) = wish.after_seconds
+    if let Some(seconds) = request.after_seconds
         && !(0.0..=AFTER_SECONDS_MAX).contains(&seconds)
     {
         return Err(invalid(format!("after_seconds is a number from 0 to {AFTER_SECONDS_MAX}")));
     }
-    check_metadata(&wish.metadata)
+    check_metadata(&request.metadata)
 }
 
 /// An input with the conversation of its thread, where the flow is to be given it.

@@ -35,7 +35,7 @@ struct CronRecord {
     thread: Option<String>,
     is_operator: bool,
     next_ms: Option<i64>,
-    wish: RunCreate,
+    request: RunCreate,
     /// What the client sent, as it is shown.
     payload: Value,
 }
@@ -77,21 +77,21 @@ async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
 
 async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: &[u8]) -> Answer {
     let (settings, payload): (Body, Value) = (read(body)?, read(body)?);
-    let mut wish: RunCreate = read(body)?;
-    if graph.assistant(&caller.who, &wish.assistant_id).await?.is_none() {
-        return Err(invalid(format!("there is no assistant or graph {:?}", wish.assistant_id)));
+    let mut request: RunCreate = read(body)?;
+    if graph.assistant(&caller.who, &request.assistant_id).await?.is_none() {
+        return Err(invalid(format!("there is no assistant or graph {:?}", request.assistant_id)));
     }
-    if wish.input.as_ref().is_none_or(Value::is_null) {
+    if request.input.as_ref().is_none_or(Value::is_null) {
         return Err(Refused::wrong("missing", &["input"], "a cron needs the input of its runs"));
     }
-    if let Some(url) = &wish.webhook {
+    if let Some(url) = &request.webhook {
         webhook::check(graph, url).await?;
     }
     check_timezone(settings.timezone.as_deref())?;
     let text = settings.schedule.ok_or_else(|| Refused::wrong("missing", &["schedule"], "Field required"))?;
-    wish.on_completion = settings.on_run_completed.or(wish.on_completion);
+    request.on_completion = settings.on_run_completed.or(request.on_completion);
     // A run of a schedule waits for its turn.
-    wish.multitask_strategy = Some(MultitaskStrategy::Enqueue);
+    request.multitask_strategy = Some(MultitaskStrategy::Enqueue);
     let record = CronRecord {
         next_ms: schedule_of(&text)?.after(now_ms()),
         schedule: text,
@@ -100,7 +100,7 @@ async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: 
         enabled: settings.enabled.unwrap_or(true),
         thread,
         is_operator: caller.who.is_operator,
-        wish,
+        request,
         payload,
     };
     let id = ids::shown(engine::new_run_id().as_str());
@@ -118,9 +118,9 @@ fn shown(kept: &StoredRecord<CronRecord>) -> Value {
     let cron = &kept.value;
     json!({
         "cron_id": kept.key,
-        "assistant_id": cron.wish.assistant_id,
+        "assistant_id": cron.request.assistant_id,
         "thread_id": cron.thread,
-        "on_run_completed": cron.wish.on_completion,
+        "on_run_completed": cron.request.on_completion,
         "end_time": cron.end_ms.map(calendar::shown),
         "schedule": cron.schedule,
         "timezone": cron.timezone,
@@ -129,7 +129,7 @@ fn shown(kept: &StoredRecord<CronRecord>) -> Value {
         "payload": cron.payload,
         "user_id": kept.user.as_str(),
         "next_run_date": cron.next_ms.filter(|_| cron.enabled).map(calendar::shown),
-        "metadata": cron.wish.metadata,
+        "metadata": cron.request.metadata,
         "enabled": cron.enabled,
     })
 }
@@ -150,13 +150,13 @@ async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
     }
     cron.enabled = settings.enabled.unwrap_or(cron.enabled);
     // What else is sent takes the place of what the runs were started with.
-    let mut wish = serde_json::to_value(&cron.wish).map_err(|error| crate::problem::Problem::internal(&error))?;
-    if let Some(wish) = wish.as_object_mut() {
-        wish.extend(fields.clone());
+    let mut request = serde_json::to_value(&cron.request).map_err(|error| crate::problem::Problem::internal(&error))?;
+    if let Some(request) = request.as_object_mut() {
+        request.extend(fields.clone());
     }
-    cron.wish = serde_json::from_value(wish).map_err(|error| invalid(error.to_string()))?;
-    cron.wish.on_completion = settings.on_run_completed.or(cron.wish.on_completion);
-    if let Some(url) = &cron.wish.webhook {
+    cron.request = serde_json::from_value(request).map_err(|error| invalid(error.to_string()))?;
+    cron.request.on_completion = settings.on_run_completed.or(cron.request.on_completion);
+    if let Some(url) = &cron.request.webhook {
         webhook::check(&graph, url).await?;
     }
     if let Value::Object(payload) = &cron.payload {
@@ -190,10 +190,10 @@ async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec
     let all: Vec<StoredRecord<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
     let fits = |kept: &&StoredRecord<CronRecord>| {
         let cron = &kept.value;
-        search.assistant_id.as_ref().is_none_or(|id| *id == cron.wish.assistant_id)
+        search.assistant_id.as_ref().is_none_or(|id| *id == cron.request.assistant_id)
             && search.thread_id.as_ref().is_none_or(|id| Some(ids::shown(id)) == cron.thread)
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
-            && search.metadata.as_ref().is_none_or(|filter| contains(&cron.wish.metadata, filter))
+            && search.metadata.as_ref().is_none_or(|filter| contains(&cron.request.metadata, filter))
     };
     Ok(all.iter().filter(fits).map(shown).collect())
 }
@@ -244,7 +244,7 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<CronRecord>, run: RunId) {
     let wanted = BeginRequest {
         caller: &caller,
         thread: kept.value.thread.as_deref(),
-        wish: kept.value.wish.clone(),
+        request: kept.value.request.clone(),
         run: Some(run.clone()),
         is_watched: true,
     };

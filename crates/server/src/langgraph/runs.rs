@@ -180,9 +180,9 @@ pub(super) fn located(mut response: Response, begun: &StartedTurn, what: &str) -
 }
 
 async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(StartedTurn, RunCreate), Refused> {
-    let wish: RunCreate = read(body)?;
-    let begun = Box::pin(graph.begin(BeginRequest { caller, thread, wish: wish.clone(), run: None, is_watched })).await?;
-    Ok((begun, wish))
+    let request: RunCreate = read(body)?;
+    let begun = Box::pin(graph.begin(BeginRequest { caller, thread, request: request.clone(), run: None, is_watched })).await?;
+    Ok((begun, request))
 }
 
 async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
@@ -251,18 +251,18 @@ async fn stream_stateless(State(graph): State<LangGraph>, caller: Caller, RawJso
 async fn stream_new(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
     // A client is refused before a run begins.
     let open = stream::open(graph, caller)?;
-    let (begun, wish) = begin(graph, caller, thread, body, true).await?;
-    let modes = wish.stream_mode.map_or_else(|| vec![StreamMode::Values], wire::langgraph::OneOrMany::into_vec);
-    stream::follow(graph, caller, begun, modes, wish.stream_subgraphs, None, open)
+    let (begun, request) = begin(graph, caller, thread, body, true).await?;
+    let modes = request.stream_mode.map_or_else(|| vec![StreamMode::Values], wire::langgraph::OneOrMany::into_vec);
+    stream::follow(graph, caller, begun, modes, request.stream_subgraphs, None, open)
 }
 
 async fn batch(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
-    let wishes: Vec<RunCreate> = read(&body)?;
-    if wishes.len() > BATCH_MAX {
-        return Err(invalid(format!("a batch has at most {BATCH_MAX} runs, not {}", wishes.len())));
+    let requests: Vec<RunCreate> = read(&body)?;
+    if requests.len() > BATCH_MAX {
+        return Err(invalid(format!("a batch has at most {BATCH_MAX} runs, not {}", requests.len())));
     }
-    let mut runs = Vec::with_capacity(wishes.len());
-    for (at, wish) in wishes.into_iter().enumerate() {
+    let mut runs = Vec::with_capacity(requests.len());
+    for (at, request) in requests.into_iter().enumerate() {
         let mut headers = caller.headers.clone();
         // One key names every run of the batch, each by its place.
         if let Some(key) = headers.get(agents::langserve::KEY).and_then(|key| key.to_str().ok()).map(|key| format!("{key}#{at}"))
@@ -271,8 +271,8 @@ async fn batch(State(graph): State<LangGraph>, caller: Caller, RawJson(body): Ra
             headers.insert(agents::langserve::KEY, key);
         }
         let caller = Caller { who: caller.who.clone(), headers };
-        let thread = wish.thread_id.clone();
-        let body = serde_json::to_vec(&wish).map_err(|error| Problem::internal(&error))?;
+        let thread = request.thread_id.clone();
+        let body = serde_json::to_vec(&request).map_err(|error| Problem::internal(&error))?;
         let response = background(&graph, &caller, thread.as_deref(), &body).await?;
         let body = axum::body::to_bytes(response.into_body(), 1 << 20).await.map_err(|error| Problem::internal(&error))?;
         runs.push(serde_json::from_slice::<Value>(&body).map_err(|error| Problem::internal(&error))?);

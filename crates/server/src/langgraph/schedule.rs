@@ -36,7 +36,7 @@ pub(super) struct Queued {
     is_operator: bool,
     depth: Option<String>,
     due_ms: i64,
-    wish: RunCreate,
+    request: RunCreate,
 }
 
 /// Looks for what is due for as long as the routes are served.
@@ -96,7 +96,7 @@ async fn look_at(graph: &LangGraph, kept: &StoredRecord<Queued>, seen: &mut BTre
 
 /// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
 async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, Refused> {
-    let Queued { run, thread, is_stateless, is_operator, depth, wish, .. } = &kept.value;
+    let Queued { run, thread, is_stateless, is_operator, depth, request, .. } = &kept.value;
     let who = Identity { user: kept.user.clone(), is_operator: *is_operator };
     if !is_stateless
         && let Some(found) = graph.find_thread(&who, thread).await?
@@ -112,7 +112,7 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, R
     let thread_id = (!is_stateless).then_some(thread.as_str());
     let has_begun = graph.store().run(run).await.map_err(crate::problem::Problem::from)?.is_some();
     if !has_begun {
-        let wanted = BeginRequest { caller: &caller, thread: thread_id, wish: wish.clone(), run: Some(run.clone()), is_watched: true };
+        let wanted = BeginRequest { caller: &caller, thread: thread_id, request: request.clone(), run: Some(run.clone()), is_watched: true };
         match graph.begin(wanted).await {
             Ok(begun) => {
                 if let Some(family) = begun.family {
@@ -136,7 +136,7 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, R
 }
 
 impl LangGraph {
-    pub(super) async fn enqueue(&self, caller: &Caller, begun: &StartedTurn, wish: RunCreate, due_ms: i64) -> Result<(), Refused> {
+    pub(super) async fn enqueue(&self, caller: &Caller, begun: &StartedTurn, request: RunCreate, due_ms: i64) -> Result<(), Refused> {
         let prefix = prefix(&begun.thread.id);
         if self.queued(&caller.who.user, &begun.thread.id).await?.len() >= QUEUED_MAX {
             return Err(invalid(format!("{QUEUED_MAX} runs wait in this thread already; wait for some, or cancel some")));
@@ -149,7 +149,7 @@ impl LangGraph {
             is_operator: caller.who.is_operator,
             depth,
             due_ms,
-            wish: RunCreate { after_seconds: None, ..wish },
+            request: RunCreate { after_seconds: None, ..request },
         };
         let key = format!("{prefix}{:016}-{}", now_ms(), begun.run);
         records::put(self.store(), &caller.who.user, QUEUED, &key, &queued).await?;
@@ -183,16 +183,16 @@ impl LangGraph {
 
     pub(super) async fn queued_runs(&self, who: &Identity, thread: &Thread) -> Result<Vec<Run>, Refused> {
         let shown = |kept: StoredRecord<Queued>| {
-            let Queued { run, wish, .. } = kept.value;
+            let Queued { run, request, .. } = kept.value;
             Run {
                 run_id: ids::shown(run.as_str()),
                 thread_id: thread.id.clone(),
-                assistant_id: wish.assistant_id,
+                assistant_id: request.assistant_id,
                 created_at: calendar::shown(kept.created_ms),
                 updated_at: calendar::shown(kept.updated_ms),
                 status: RunStatus::Pending,
-                metadata: wish.metadata,
-                multitask_strategy: wish.multitask_strategy.unwrap_or_default(),
+                metadata: request.metadata,
+                multitask_strategy: request.multitask_strategy.unwrap_or_default(),
                 kwargs: serde_json::Map::new(),
             }
         };

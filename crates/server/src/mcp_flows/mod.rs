@@ -303,9 +303,9 @@ impl ServerHandler for Flows {
             return self.finish(&who, begun, &context).await;
         }
         let Arguments { question, thread, approve, strict, settings } = serde_json::from_value(given).map_err(wrong)?;
-        let wish = wire::api::NewRun { thread, approve, strict, settings, ..turn::new_run(&request.name, question) };
+        let new_run = wire::api::NewRun { thread, approve, strict, settings, ..turn::new_run(&request.name, question) };
         // What a host's model wrote may not be the user's own words.
-        let turn = Turn { wish, history: Vec::new(), is_tainted: true, wrapper: None };
+        let turn = Turn { new_run, history: Vec::new(), is_tainted: true, wrapper: None };
         let begun = turn::begin(&self.api, &who, "mcp", &Self::terms(&context)?, turn, true).await;
         match begun {
             Ok(begun) => self.finish(&who, begun, &context).await,

@@ -176,6 +176,6 @@ pub(crate) fn turn_of(model: &str, conversation: Conversation, options: Option<O
     if !results.is_empty() {
         question = format!("{question}\n\nResults of the tools that were called for this:\n{}", results.join("\n"));
     }
-    let wish = turn::new_run_with(model, question, options.unwrap_or_default());
-    turn::Turn { wish, history: turn::with_instructions(&instructions, history), is_tainted, wrapper }
+    let new_run = turn::new_run_with(model, question, options.unwrap_or_default());
+    turn::Turn { new_run, history: turn::with_instructions(&instructions, history), is_tainted, wrapper }
 }

@@ -34,7 +34,7 @@ pub(crate) use sse::{Sink, channel};
 
 /// A question of a client.
 pub(crate) struct Turn {
-    pub(crate) wish: NewRun,
+    pub(crate) new_run: NewRun,
     /// What was said before it, as the client keeps it.
     pub(crate) history: Vec<ChatMessage>,
     /// It holds words that may not be the user's own.
@@ -124,11 +124,11 @@ pub(crate) async fn begin(
         return found(api, who, row, is_watched).await;
     }
     let run = named.unwrap_or_else(engine::new_run_id);
-    let thread = match turn.wish.thread.as_deref() {
+    let thread = match turn.new_run.thread.as_deref() {
         Some(name) => api.thread_for(who, Some(name)).await?,
         None => ThreadId::from(run.as_str()),
     };
-    let flow = turn.wish.flow.clone().unwrap_or_default();
+    let flow = turn.new_run.flow.clone().unwrap_or_default();
     let order = Order { run: Some(run.clone()), thread: Some(thread.clone()), depth: terms.depth, ..order(api, who, &thread, turn)? };
     // Before it is started, so that its first words are not missed.
     let events = is_watched.then(|| Events::of(engine, &thread, &run, SeenCounts::new()));
@@ -157,18 +157,18 @@ pub(crate) async fn known(engine: &Engine, run: &RunId) -> SeenCounts {
 }
 
 fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
-    let Turn { wish, history, is_tainted, wrapper } = turn;
-    let mut order = api.0.backend.order(&who.user, thread, &wish)?;
+    let Turn { new_run, history, is_tainted, wrapper } = turn;
+    let mut order = api.0.backend.order(&who.user, thread, &new_run)?;
     order.is_tainted |= is_tainted;
     if !history.is_empty() && api.0.backend.takes_history(&order.flow) {
         order.input["history"] = json!(history);
     }
     if let Some(Wrapper { flow, mut fields }) = wrapper {
-        fields.extend([("flow".to_owned(), json!(order.flow)), ("question".to_owned(), json!(wish.question))]);
+        fields.extend([("flow".to_owned(), json!(order.flow)), ("question".to_owned(), json!(new_run.question))]);
         fields.extend(order.input.get("model").map(|model| ("model".to_owned(), model.clone())));
         fields.insert("history".to_owned(), json!(history));
         fields.insert("input".to_owned(), std::mem::take(&mut order.input));
-        order.title.get_or_insert_with(|| wish.question.chars().take(120).collect());
+        order.title.get_or_insert_with(|| new_run.question.chars().take(120).collect());
         order.input = Value::Object(fields);
         order.flow = flow.to_owned();
     }

@@ -64,7 +64,7 @@ const NUMBER_BYTES_MAX: usize = 24;
 pub(crate) fn citations(text: &str, sources: usize) -> Vec<(std::ops::Range<usize>, usize)> {
     let mut found = Vec::new();
     // The list of sources at the end has the numbers too.
-    let body = text.rsplit_once("\n\n**Sources**\n").map_or(text, |(body, _)| body);
+    let body = evidence::answer_body(text, sources > 0);
     for (at, _) in body.match_indices('[') {
         // A text of brackets only must not be looked through once for each of them.
         let near = &body[at..body.floor_char_boundary(at + NUMBER_BYTES_MAX)];

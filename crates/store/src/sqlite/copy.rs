@@ -21,8 +21,11 @@ pub fn copy_database(path: &Path, to: &Path) -> Result<()> {
 /// What a database that was found whole holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedDatabase {
+    /// The version of its tables.
     pub schema: i64,
+    /// How many threads it has.
     pub threads: u64,
+    /// How many runs it has.
     pub runs: u64,
     /// Runs that go on when a server is started with it.
     pub unfinished: u64,

@@ -40,14 +40,17 @@ use read::Readers;
 use retention::RetainedFrom;
 use writer::Writer;
 
+/// A store in one SQLite file.
 pub struct SqliteStore {
     path: Arc<Path>,
     readers: Readers,
     writer: Writer,
 }
 
+/// How a SQLite store is opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SqliteSettings {
+    /// What commits survive.
     pub durability: Durability,
 }
 

@@ -90,9 +90,9 @@ pub(super) fn make(
 }
 
 /// A valid single path component on every system, from any text.
-pub(super) fn safe_name(wish: &str) -> String {
+pub(super) fn safe_name(requested: &str) -> String {
     let mut name = String::new();
-    for c in wish.chars() {
+    for c in requested.chars() {
         match c {
             c if c.is_alphanumeric() || matches!(c, '_' | '.' | '-') => name.push(c),
             _ if !name.ends_with('-') => name.push('-'),

@@ -232,8 +232,8 @@ fn names_are_safe() {
         ("COM1.x", "document-COM1.x"),
         ("a/b\\c:d*e?f\"g<h>i|j", "a-b-c-d-e-f-g-h-i-j"),
     ];
-    for (wish, wanted) in cases {
-        assert_eq!(folder::safe_name(wish), wanted, "{wish:?}");
+    for (requested, wanted) in cases {
+        assert_eq!(folder::safe_name(requested), wanted, "{requested:?}");
     }
     assert!(folder::safe_name(&"x".repeat(500)).len() <= 80);
 }

@@ -41,10 +41,15 @@ pub struct LabelledDraft {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fault {
+    /// A number that no source has.
     WrongNumber,
+    /// A name that no source has.
     WrongName,
+    /// A claim without a source.
     NoSource,
+    /// Text about something else.
     OffTopic,
+    /// No fault.
     None,
 }
 

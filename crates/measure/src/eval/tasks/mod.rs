@@ -262,7 +262,7 @@ fn answer_of(closing: &RunResult) -> std::result::Result<String, String> {
     match &closing.outcome {
         Outcome::Done { output } => {
             let text = output["answer"].as_str().map_or_else(|| output.to_string(), str::to_owned);
-            Ok(without_citations(text.split("\n\n**Sources**").next().unwrap_or_default()))
+            Ok(without_citations(evidence::answer_body(&text, true)))
         }
         Outcome::Failed { fault } => Err(format!("the run failed: {fault}")),
         Outcome::Cancelled { reason } => Err(format!("the run was cancelled: {reason}")),

@@ -72,8 +72,8 @@ impl Faces<'_> {
     }
 
     /// The preferred face if it has the character, or another that does.
-    pub(super) fn having(&self, c: char, wish: usize) -> Option<usize> {
-        std::iter::once(wish).chain(0..self.faces.len()).find(|face| self.faces[*face].glyph_index(c).is_some())
+    pub(super) fn having(&self, c: char, requested: usize) -> Option<usize> {
+        std::iter::once(requested).chain(0..self.faces.len()).find(|face| self.faces[*face].glyph_index(c).is_some())
     }
 
     /// The glyphs of a text in a single face, and their width, both for size one.

@@ -165,13 +165,13 @@ impl<'a> Setter<'a> {
 
     /// Splits a text where the face changes, and measures the parts.
     fn pieces(&mut self, text: &str, look: &TextStyle, out: &mut Vec<Piece>) {
-        let wish = self.faces.styled(look.mono, look.bold, look.italic);
+        let requested = self.faces.styled(look.mono, look.bold, look.italic);
         let mut part = String::new();
-        let mut face = wish;
+        let mut face = requested;
         for c in text.chars() {
             // A combining mark stays with its base character.
             let next = if c.is_alphanumeric() || part.is_empty() || c.is_ascii() {
-                self.faces.having(c, wish).unwrap_or(wish)
+                self.faces.having(c, requested).unwrap_or(requested)
             } else {
                 self.faces.having(c, face).unwrap_or(face)
             };

@@ -1,19 +1,19 @@
-// Over a world that a script plays, because there it goes wrong on command: retries and failures that are seen, questions of every kind, a doubt after a crash.
+// With scripted effects, which fail on command: visible retries and failures, questions of every kind, an effect in doubt after a crash.
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
-import { ask, choose, events, eventually, get, open, picture, root } from "./house.mjs";
+import { ask, choose, events, eventually, get, open, picture, root } from "./harness.mjs";
 
 /// The samples' own world; only the mail takes its time, so that a crash can fall into it.
 const SCRIPT = fs.readFileSync(path.join(root, "crates/flows/src/sample/sample.script"), "utf8").replace(/^(when tool mail\.send .*)after 4ms/m, "$1after 3s");
 
-let house;
-before(async () => (house = await open({ script: SCRIPT })));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open({ script: SCRIPT })));
+after(() => harness.close());
 
 test("attempts and failures are seen in the graph, in the timeline and in the step", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "research");
   await ask(page, "What is a relay baton?");
   await page.locator(".actions").waitFor();
@@ -29,7 +29,7 @@ test("attempts and failures are seen in the graph, in the timeline and in the st
 });
 
 test("a question of a run is answered with yes", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "research");
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Show me the plan first").check();
@@ -43,21 +43,21 @@ test("a question of a run is answered with yes", async () => {
 });
 
 test("after a crash in the middle of a mail, a person says whether it was sent", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "team");
   await ask(page, "batons; relays");
   await page.locator(".node-running", { hasText: "mail" }).waitFor();
-  for (const other of house.pages) other.mayLose = true;
-  await house.kill();
-  await house.start();
+  for (const other of harness.pages) other.mayLose = true;
+  await harness.kill();
+  await harness.start();
   const asking = page.locator(".asking", { hasText: "Did this happen?" });
   await asking.waitFor();
   await picture(page, "17-doubt");
   await asking.getByRole("button", { name: "It happened" }).click();
   await page.locator(".actions").waitFor();
-  const { runs } = await get(house, "/api/runs?limit=100");
+  const { runs } = await get(harness, "/api/runs?limit=100");
   const run = runs.find((one) => one.flow === "team");
   assert.equal(run.status, "done");
-  const mails = (await events(house, run.run)).filter((one) => one.event === "asked" && one.effect?.call_tool?.tool === "mail.send");
+  const mails = (await events(harness, run.run)).filter((one) => one.event === "asked" && one.effect?.call_tool?.tool === "mail.send");
   assert.equal(mails.length, 1, "and it is not sent again");
 });

@@ -1,14 +1,14 @@
-// The other rooms: documents that are dropped and cited, tools that are tried and switched, flows, settings, light and dark.
+// The other sections of the page: documents (dropped, cited), tools (tried, switched off), flows, settings, light and dark.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { ask, choose, eventually, get, open, picture } from "./house.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
-let house;
-before(async () => (house = await open()));
-after(() => house.close());
+let harness;
+before(async () => (harness = await open()));
+after(() => harness.close());
 
 test("a file is given, indexed, and deleted again", async () => {
-  const page = await house.page({ path: "/#/documents" });
+  const page = await harness.page({ path: "/#/documents" });
   page.on("dialog", (dialog) => dialog.accept());
   const text = "# Batons of old\n\nThe oldest relay baton in the museum of Lyon is made of olive wood and weighs 61 grams.\n";
   await page.getByLabel("Files to upload").setInputFiles({ name: "museum.md", mimeType: "text/markdown", buffer: Buffer.from(text) });
@@ -18,14 +18,14 @@ test("a file is given, indexed, and deleted again", async () => {
   await page.getByRole("dialog", { name: "Contents of the document" }).getByText("olive wood").waitFor();
   await picture(page, "10-documents");
   await page.keyboard.press("Escape");
-  const { files } = await get(house, "/api/documents");
+  const { files } = await get(harness, "/api/documents");
   assert.deepEqual(files.map((file) => file.name), ["museum.md"]);
   await page.getByRole("button", { name: "Delete museum.md" }).click();
   await row.waitFor({ state: "detached" });
 });
 
 test("what cannot be read is refused in words", async () => {
-  const page = await house.page({ path: "/#/documents" });
+  const page = await harness.page({ path: "/#/documents" });
   await page.getByLabel("Files to upload").setInputFiles({ name: "program.exe", mimeType: "application/octet-stream", buffer: Buffer.from("MZ\u0000\u0001") });
   const notice = page.locator(".notice-bad");
   await notice.waitFor();
@@ -34,7 +34,7 @@ test("what cannot be read is refused in words", async () => {
 });
 
 test("a tool is tried and switched off and on", async () => {
-  const page = await house.page({ path: "/#/tools" });
+  const page = await harness.page({ path: "/#/tools" });
   const tool = page.locator(".tool", { has: page.locator("strong", { hasText: /^calc\./ }) }).first();
   await tool.waitFor();
   const name = await tool.locator("strong").textContent();
@@ -45,14 +45,14 @@ test("a tool is tried and switched off and on", async () => {
   await picture(page, "11-tools");
   await tool.getByRole("switch").click();
   await page.locator(".tool", { hasText: name }).locator('[role="switch"][aria-checked="false"]').waitFor();
-  const off = await get(house, `/api/registry/tools/${name}`);
+  const off = await get(harness, `/api/registry/tools/${name}`);
   assert.equal(off.enabled, false);
   await page.getByRole("switch", { name, exact: true }).click();
   await page.locator(".tool", { hasText: name }).locator('[role="switch"][aria-checked="true"]').waitFor();
 });
 
 test("flows are drawn, and taken from there", async () => {
-  const page = await house.page({ path: "/#/flows" });
+  const page = await harness.page({ path: "/#/flows" });
   const flow = page.locator(".flow", { hasText: "synthesize" });
   await flow.waitFor();
   await eventually(async () => assert.ok((await flow.locator(".node").count()) >= 5));
@@ -62,14 +62,14 @@ test("flows are drawn, and taken from there", async () => {
   await eventually(async () => assert.equal(await page.locator(".composer").getByLabel("Flow", { exact: true }).inputValue(), "search"));
 });
 
-test("settings: models say how they stand, wishes are kept", async () => {
-  const page = await house.page({ path: "/#/settings" });
+test("settings: models say how they stand, ask options are kept", async () => {
+  const page = await harness.page({ path: "/#/settings" });
   await page.locator(".setting", { hasText: "In use: compat/lab/actor" }).waitFor();
   await eventually(async () => assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack"));
   await page.getByLabel("Sentences without support").selectOption({ label: "Removed" });
   await page.locator(".notice", { hasText: "Saved" }).waitFor();
   await picture(page, "13-settings");
-  assert.equal((await get(house, "/api/settings")).strict, true);
+  assert.equal((await get(harness, "/api/settings")).strict, true);
   await page.reload();
   const kept = page.getByLabel("Sentences without support").locator("option:checked", { hasText: "Removed" });
   await kept.waitFor({ state: "attached" });
@@ -78,7 +78,7 @@ test("settings: models say how they stand, wishes are kept", async () => {
 });
 
 test("another model is taken, and an answer that no model wrote says so", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.locator(".composer option", { hasText: /^extract$/ }).waitFor({ state: "attached" });
   await choose(page, "Model", "extract");
@@ -88,21 +88,21 @@ test("another model is taken, and an answer that no model wrote says so", async 
 });
 
 test("a budget is a limit", async () => {
-  const page = await house.page();
+  const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();
   await page.getByLabel("Calls").fill("1");
   await ask(page, "How heavy is a relay baton, within a budget?");
   await page.locator(".actions").waitFor();
-  const { runs } = await get(house, "/api/runs?limit=10");
+  const { runs } = await get(harness, "/api/runs?limit=10");
   const run = runs.find((one) => one.title.includes("within a budget"));
   assert.ok(run.spent.calls <= 2, JSON.stringify(run.spent));
 });
 
 test("dark by the system, by the switch, and still dark tomorrow", async () => {
   const ground = (page) => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
-  const light = await house.page({ colorScheme: "light" });
-  const dark = await house.page({ colorScheme: "dark" });
+  const light = await harness.page({ colorScheme: "light" });
+  const dark = await harness.page({ colorScheme: "dark" });
   await light.locator(".first").waitFor();
   await picture(light, "1-first");
   await eventually(async () => assert.notEqual(await ground(light), await ground(dark)));

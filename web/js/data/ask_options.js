@@ -7,11 +7,12 @@ import { flowNamed } from "./status.js";
 
 const USUAL = { flow: "auto", model: "", approve: false, strict: false, budget: {}, settings: {}, breakpoints: {} };
 
-export const wishes = cell({ ...USUAL, ...kept("wishes", {}) });
+// Earlier versions kept them as "wishes".
+export const askOptions = cell({ ...USUAL, ...kept("askOptions", kept("wishes", {})) });
 
-export function wish(change) {
-  wishes.value = { ...wishes.value, ...change };
-  keep("wishes", wishes.value);
+export function setAskOptions(change) {
+  askOptions.value = { ...askOptions.value, ...change };
+  keep("askOptions", askOptions.value);
 }
 
 /// Limits that are set, as `[name, number]`.
@@ -23,12 +24,12 @@ export const EVERY_NODE = "*";
 /// The nodes of a flow before which runs wait; those that the flow no longer has are left out.
 export function breakpointsOf(flow) {
   const nodes = (flowNamed(flow)?.graph?.nodes ?? []).map((node) => node.name);
-  return (wishes.value.breakpoints?.[flow] ?? []).filter((name) => name === EVERY_NODE || nodes.includes(name));
+  return (askOptions.value.breakpoints?.[flow] ?? []).filter((name) => name === EVERY_NODE || nodes.includes(name));
 }
 
 /// As the server takes it; what is left at its default is not sent. `after` is the run that it follows, on a branch.
 export function asRequest(question, thread, after = null) {
-  const { flow, model, approve, strict, budget, settings } = wishes.value;
+  const { flow, model, approve, strict, budget, settings } = askOptions.value;
   const breakpoints = breakpointsOf(flow);
   const request = { question, flow };
   if (thread) request.thread = thread;

@@ -1,10 +1,10 @@
-// What a browser test lives in: a real `baton serve` with its own database and folders, a model played beside it, and a real Chromium.
+// What a browser test runs on: a real `baton serve` with its own database and folders, a scripted model beside it, and a real Chromium.
 //
-//   const house = await open({ script })      script: the whole world is played, for what needs thousands of runs; token: nobody comes in without;
-//                                           config: more of baton.toml; port: its port
-//   house.page(options)                       a page of which every error on the console is a failed test
-//   house.kill() · house.start()              the server dies at once · is started again on the same port and database
-//   house.close()
+//   const harness = await open({ script })     script: all effects are scripted, for tests with thousands of runs; token: requests need it;
+//                                              config: more of baton.toml; port: its port
+//   harness.page(options)                      a page; every error on its console fails the test
+//   harness.kill() · harness.start()           kills the server · starts it again on the same port and database
+//   harness.close()
 import { execFileSync, spawn } from "node:child_process";
 import assert from "node:assert/strict";
 import fs from "node:fs";
@@ -36,37 +36,37 @@ export async function open({ script = null, docs = true, token = null, config = 
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
   const model = script ? null : await playModel();
   const port = wantedPort ?? (await freePort());
-  const house = { home, port, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
+  const harness = { home, port, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
   const files = { config: path.join(home, "baton.toml"), db: path.join(home, "baton.db"), script: path.join(home, "world.script"), docs: path.join(home, "docs") };
   fs.cpSync(path.join(here, "documents"), files.docs, { recursive: true });
   if (script) fs.writeFileSync(files.script, script);
   else fs.writeFileSync(files.config, `model = "compat/lab/actor"\n\n[endpoints.lab]\nurl = "${model.url}"\n\n[models."compat/lab/actor"]\nusd_per_million_in = 0.1\nusd_per_million_out = 0.4\n\n[embedded]\npull = false\n${config}`);
   const played = script ? ["--script", files.script] : ["--config", files.config, "--no-pull", ...(docs ? ["--docs", files.docs] : [])];
 
-  house.start = async () => {
+  harness.start = async () => {
     const env = { ...process.env, BATON_WEB: web, BATON_NO_PULL: "1", XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, HOME: home };
     // What is in the binary instead of what is in the folder; builds for developing always take the folder.
     if (process.env.BATON_PACKED) delete env.BATON_WEB;
     for (const name of Object.keys(env)) if (/_API_KEY$|^OLLAMA_HOST$|^BATON_(DB|CONFIG|TOKEN)$/.test(name)) delete env[name];
     const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played, ...(token ? ["--token", token] : [])], { env, stdio: ["ignore", "pipe", "pipe"] });
-    house.server = server;
-    for (const stream of [server.stdout, server.stderr]) stream.on("data", (piece) => (house.log += piece));
+    harness.server = server;
+    for (const stream of [server.stdout, server.stderr]) stream.on("data", (piece) => (harness.log += piece));
     const until = Date.now() + START_MS_MAX;
-    while (!(await isReady(house.url))) {
-      assert.equal(server.exitCode, null, `baton serve ended:\n${house.log}`);
-      assert.ok(Date.now() < until, `baton serve is not ready:\n${house.log}`);
+    while (!(await isReady(harness.url))) {
+      assert.equal(server.exitCode, null, `baton serve ended:\n${harness.log}`);
+      assert.ok(Date.now() < until, `baton serve is not ready:\n${harness.log}`);
       await pause(50);
     }
   };
   /// The program beside its server, on the same database.
-  house.baton = (...args) => execFileSync(BATON, ["--db", files.db, ...args], { env: { ...process.env, HOME: home }, encoding: "utf8" });
-  house.kill = () => new Promise((done) => (house.server.once("exit", done), house.server.kill("SIGKILL")));
+  harness.baton = (...args) => execFileSync(BATON, ["--db", files.db, ...args], { env: { ...process.env, HOME: home }, encoding: "utf8" });
+  harness.kill = () => new Promise((done) => (harness.server.once("exit", done), harness.server.kill("SIGKILL")));
 
-  await house.start();
-  house.browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
+  await harness.start();
+  harness.browser = await chromium.launch({ executablePath: CHROMIUM, args: FLAGS });
 
-  house.page = async ({ path: hash = "/", ...options } = {}) => {
-    const context = await house.browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  harness.page = async ({ path: hash = "/", ...options } = {}) => {
+    const context = await harness.browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
     const page = await context.newPage();
     page.setDefaultTimeout(WAIT_MS);
     if (SLOWER > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate: SLOWER });
@@ -88,20 +88,20 @@ export async function open({ script = null, docs = true, token = null, config = 
       page.troubles.push(`${message.type()}: ${message.text()}`);
     });
     page.on("response", (response) => response.status() >= 500 && page.troubles.push(`${response.status()} ${response.url()}`));
-    await page.goto(`${house.url}${hash}`);
-    house.pages.push(page);
+    await page.goto(`${harness.url}${hash}`);
+    harness.pages.push(page);
     return page;
   };
 
-  house.close = async () => {
-    const troubles = house.pages.flatMap((page) => page.troubles);
-    await house.browser.close();
-    await house.kill();
+  harness.close = async () => {
+    const troubles = harness.pages.flatMap((page) => page.troubles);
+    await harness.browser.close();
+    await harness.kill();
     model?.close();
     fs.rmSync(home, { recursive: true, force: true, maxRetries: 5 });
     assert.deepEqual(troubles, [], "the console is quiet");
   };
-  return house;
+  return harness;
 }
 
 /// What people look at later.
@@ -119,19 +119,19 @@ export async function choose(page, label, value) {
   await page.locator(".composer").getByLabel(label, { exact: true }).selectOption(value);
 }
 
-export async function post(house, where, body, method = "POST") {
-  const response = await fetch(house.url + where, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+export async function post(harness, where, body, method = "POST") {
+  const response = await fetch(harness.url + where, { method, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
   const text = await response.text();
   return { status: response.status, body: text ? JSON.parse(text) : null };
 }
 
 /// All that a run that is over told.
-export async function events(house, run) {
-  const text = await (await fetch(`${house.url}/api/runs/${run}/events`)).text();
+export async function events(harness, run) {
+  const text = await (await fetch(`${harness.url}/api/runs/${run}/events`)).text();
   return text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));
 }
 
-export const get = async (house, where) => (await fetch(house.url + where)).json();
+export const get = async (harness, where) => (await fetch(harness.url + where)).json();
 
 /// Tries a check until it holds: the page shows a change a moment after it happened, and how long that takes depends on the machine.
 export async function eventually(check, ms = WAIT_MS / 2) {
