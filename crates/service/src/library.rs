@@ -331,7 +331,8 @@ async fn refresh_loop(library: std::sync::Weak<Inner>) {
         let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(Ok(report)) => {
-                *looked = LastRefresh { began: Some(began), report, trouble: None };
+                // The folders may have been scanned again since.
+                *looked = LastRefresh { began: looked.began.max(Some(began)), report, trouble: None };
                 tries = 0;
             }
             Ok(Err(Error::Busy)) if tries < TRIES_MAX => {
