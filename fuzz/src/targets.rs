@@ -108,7 +108,8 @@ fn wire_agui(bytes: &[u8]) {
 
 /// Requests of clients, and what agents elsewhere answer. What can be read can be written and read again.
 fn wire_a2a(bytes: &[u8]) {
-    use wire::a2a::{AgentCard, ListTasks, Message, PushConfig, SendMessage, StreamResponse, Task, TaskList, TaskQuery};
+    use wire::a2a::card::AgentCard;
+    use wire::a2a::{ListTasks, Message, PushConfig, SendMessage, StreamResponse, Task, TaskList, TaskQuery};
     json::<AgentCard>(bytes);
     json::<ListTasks>(bytes);
     json::<PushConfig>(bytes);
