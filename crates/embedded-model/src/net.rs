@@ -12,6 +12,7 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
 
+use super::adapter::Factors;
 use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
 use super::kernel;
@@ -52,6 +53,40 @@ pub(super) struct Sizes {
     pub(super) context: usize,
 }
 
+impl Sizes {
+    fn read(gguf: &Gguf, context_max: usize) -> Result<Self, EmbeddedError> {
+        let architecture = gguf.text("general.architecture")?;
+        if architecture != "qwen2" {
+            return Err(EmbeddedError::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
+        }
+        let width = gguf.count("qwen2.embedding_length")?;
+        let heads = gguf.count("qwen2.attention.head_count")?;
+        let heads_kv = gguf.count("qwen2.attention.head_count_kv")?;
+        if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
+            return Err(EmbeddedError::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
+        }
+        let embedding = gguf.embedding()?;
+        if embedding.width != width {
+            return Err(EmbeddedError::damaged(format!("tokens have {} numbers and the network {width}", embedding.width)));
+        }
+        Ok(Sizes {
+            layers: gguf.count("qwen2.block_count")?,
+            heads,
+            heads_kv,
+            head: width / heads,
+            norm_epsilon: gguf.float("qwen2.attention.layer_norm_rms_epsilon")?,
+            rope_base: gguf.float("qwen2.rope.freq_base")?,
+            vocabulary: embedding.rows,
+            context: gguf.count("qwen2.context_length")?.min(context_max),
+        })
+    }
+}
+
+/// The name of the last matrix: some files have the one that embeds only.
+fn output(gguf: &Gguf) -> &'static str {
+    if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" }
+}
+
 struct Layer {
     norm_attention: Tensor,
     q: Projection,
@@ -70,35 +105,16 @@ struct Projection {
 }
 
 impl Net {
-    /// `context_max` bounds what the file allows, since memory grows with it.
-    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels) -> Result<Self, EmbeddedError> {
-        let architecture = gguf.text("general.architecture")?;
-        if architecture != "qwen2" {
-            return Err(EmbeddedError::damaged(format!("it holds a {architecture} network, and only qwen2 is known here")));
-        }
-        let width = gguf.count("qwen2.embedding_length")?;
-        let heads = gguf.count("qwen2.attention.head_count")?;
-        let heads_kv = gguf.count("qwen2.attention.head_count_kv")?;
-        if !width.is_multiple_of(heads) || !heads.is_multiple_of(heads_kv) || !(width / heads).is_multiple_of(2) {
-            return Err(EmbeddedError::damaged(format!("{heads} heads over {heads_kv} do not fit a width of {width}")));
-        }
-        let embedding = gguf.embedding()?;
-        let sizes = Sizes {
-            layers: gguf.count("qwen2.block_count")?,
-            heads,
-            heads_kv,
-            head: width / heads,
-            norm_epsilon: gguf.float("qwen2.attention.layer_norm_rms_epsilon")?,
-            rope_base: gguf.float("qwen2.rope.freq_base")?,
-            vocabulary: embedding.rows,
-            context: gguf.count("qwen2.context_length")?.min(context_max),
-        };
-        if embedding.width != width {
-            return Err(EmbeddedError::damaged(format!("tokens have {} numbers and the network {width}", embedding.width)));
-        }
-        let output = if gguf.has("output.weight") { "output.weight" } else { "token_embd.weight" };
-        let body = Body::load(gguf, &sizes, output, kernels)?;
-        Ok(Net { embedding: Rows(embedding), body, sizes })
+    /// `context_max` bounds what the file allows, since memory grows with it. `factors` change the weights; only where [`Net::has_own_kernels`].
+    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
+        let sizes = Sizes::read(gguf, context_max)?;
+        let body = Body::load(gguf, &sizes, output(gguf), kernels, factors)?;
+        Ok(Net { embedding: Rows(gguf.embedding()?), body, sizes })
+    }
+
+    /// Whether these weights run on our own kernels, which can apply a change beside them.
+    pub(super) fn has_own_kernels(gguf: &Gguf, kernels: Kernels) -> Result<bool, EmbeddedError> {
+        Ok(kernels.set().is_some() && kernel::Network::can_load(gguf, &Sizes::read(gguf, usize::MAX)?, output(gguf))?)
     }
 
     /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
@@ -141,7 +157,7 @@ impl Net {
 }
 
 impl Body {
-    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, EmbeddedError> {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
         let can_load = kernel::Network::can_load(gguf, sizes, output)?;
         match (kernels, kernels.set(), can_load) {
             (Kernels::Candle, ..) | (Kernels::Auto, _, false) | (Kernels::Auto, None, true) => {
@@ -150,7 +166,7 @@ impl Body {
             }
             (_, Some(set), true) => {
                 tracing::debug!(%kernels, "the network runs on the {} kernels", set.name);
-                Ok(Body::Own(kernel::Network::load(gguf, sizes, output, set)?))
+                Ok(Body::Own(kernel::Network::load(gguf, sizes, output, set, factors)?))
             }
             (_, None, _) => {
                 let why = format!("this processor cannot run the {kernels} kernels, but {}", list(&Kernels::available()));

@@ -16,6 +16,7 @@ use super::net::{Kv, Net};
 use super::prefix::{Limits, Prefixes, Start};
 use super::prefix_files::{self, PrefixFiles};
 use super::vocabulary::Vocabulary;
+use super::weights::Adapter;
 use super::{Answer, EmbeddedError, Event, Finish, GeneratedOutput, Options, Order, Task, Timing, Tokens};
 
 /// A text that does not fit anyway is not worth its tokens: no token of these vocabularies says more.
@@ -96,19 +97,30 @@ struct LoadedModel {
 impl LoadedModel {
     fn load(path: &Path, options: &Options) -> Result<Self, EmbeddedError> {
         let gguf = Gguf::open(path)?;
-        let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
+        let (mut factors, mut merged) = (None, None);
+        if let Some(adapter) = options.adapter {
+            if Net::has_own_kernels(&gguf, options.kernels)? {
+                factors = Some(adapter.factors()?);
+            } else {
+                merged = Some(adapter.merged(path)?);
+            }
+        }
         let gguf = match &merged {
             Some(merged) => gguf.with(Gguf::open(merged)?),
             None => gguf,
         };
         let vocabulary = Vocabulary::load(&gguf)?;
-        let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
+        let net = Net::load(&gguf, options.context_tokens_max, options.kernels, factors.as_ref())?;
         if vocabulary.len() > net.sizes.vocabulary {
             return Err(EmbeddedError::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }
         let grammars = Grammars::new(&vocabulary)?;
         let prefixes = Prefixes::new(Limits { entries_max: options.prefixes_max, tokens_max: options.prefix_tokens_max });
-        let files = if options.keeps_prefixes && options.prefixes_max > 0 { prefix_files(merged.as_deref().unwrap_or(path), &net) } else { None };
+        let files = if options.keeps_prefixes && options.prefixes_max > 0 {
+            prefix_files(merged.as_deref().unwrap_or(path), &net, options.adapter)
+        } else {
+            None
+        };
         Ok(LoadedModel { net, vocabulary, grammars, prefixes, files, unsaved: None })
     }
 
@@ -221,9 +233,11 @@ impl LoadedModel {
 }
 
 /// Only our own kernels' memory has a form for files.
-fn prefix_files(path: &Path, net: &Net) -> Option<PrefixFiles> {
+fn prefix_files(path: &Path, net: &Net, adapter: Option<&Adapter>) -> Option<PrefixFiles> {
     net.kv(1).ok()?.own()?;
-    match prefix_files::identity(path, &net.info().kernels.to_string()) {
+    let kernels = net.info().kernels.to_string();
+    let with = adapter.map_or_else(|| kernels.clone(), |adapter| format!("{kernels} {}", adapter.key()));
+    match prefix_files::identity(path, &with) {
         Ok(identity) => Some(PrefixFiles::open(path, identity)),
         Err(error) => {
             tracing::debug!("prefixes are not kept in files: {error}");

@@ -3,7 +3,7 @@
 use super::activation::{self, Block};
 use super::lanes;
 use super::tile::{TALL, Tile4, Tile6};
-use super::{attention, scalar};
+use super::{attention, low_rank, scalar};
 
 /// What one instruction set computes. All sets give the same bits for finite values.
 ///
@@ -17,6 +17,7 @@ pub(in super::super) struct Set {
     pub(super) attend: unsafe fn(&[f32], KeysValues<'_>, usize, usize, &mut [f32]),
     pub(super) gate: unsafe fn(&mut [[f32; TALL]], &[[f32; TALL]]),
     pub(super) halve: unsafe fn(&[f32], &mut [u16]),
+    pub(super) add_low_rank: unsafe fn(&[[u16; TALL]], &[f32], &mut [[f32; TALL]]),
 }
 
 /// The keys of a head in whole blocks, and its values (see `memory`).
@@ -70,7 +71,11 @@ macro_rules! set {
         fn halve(from: &[f32], to: &mut [u16]) {
             lanes::halve::<$lanes>(from, to);
         }
-        Set { name: $name, product_4: $product_4, product_6: $product_6, quantize, quantize_normed, attend, gate, halve }
+        $(#[target_feature(enable = $features)])?
+        fn add_low_rank(b: &[[u16; TALL]], values: &[f32], sums: &mut [[f32; TALL]]) {
+            low_rank::add_low_rank::<$lanes>(b, values, sums);
+        }
+        Set { name: $name, product_4: $product_4, product_6: $product_6, quantize, quantize_normed, attend, gate, halve, add_low_rank }
     }};
 }
 
