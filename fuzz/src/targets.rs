@@ -26,6 +26,7 @@ pub(crate) const ALL: &[(&str, Target)] = &[
     ("wire_langgraph", wire_langgraph),
     ("wire_openai", wire_openai),
     ("wire_agui", wire_agui),
+    ("wire_a2a", wire_a2a),
     ("wire_registry", wire_registry),
     ("mcp_message", mcp_message),
     ("mcp_config", mcp_config),
@@ -93,10 +94,36 @@ fn wire_langgraph(bytes: &[u8]) {
 fn wire_openai(bytes: &[u8]) {
     json::<wire::openai::ChatRequest>(bytes);
     json::<wire::openai::ResponsesRequest>(bytes);
+    if let Ok(Value::Array(tools)) = serde_json::from_slice::<Value>(bytes) {
+        if let Ok(functions) = wire::openai::functions(&tools) {
+            let _ = wire::openai::choice(tools.first(), &functions).is_ok();
+        }
+        let _ = wire::openai::format_schema("format", tools.first()).is_ok();
+    }
 }
 
 fn wire_agui(bytes: &[u8]) {
     json::<wire::agui::RunAgentInput>(bytes);
+}
+
+/// Requests of clients, and what agents elsewhere answer. What can be read can be written and read again.
+fn wire_a2a(bytes: &[u8]) {
+    use wire::a2a::card::AgentCard;
+    use wire::a2a::{ListTasks, Message, PushConfig, SendMessage, StreamResponse, Task, TaskList, TaskQuery};
+    json::<AgentCard>(bytes);
+    json::<ListTasks>(bytes);
+    json::<PushConfig>(bytes);
+    json::<StreamResponse>(bytes);
+    json::<TaskList>(bytes);
+    json::<TaskQuery>(bytes);
+    if let Ok(request) = serde_json::from_slice::<SendMessage>(bytes) {
+        let _ = (request.options().is_ok(), request.message.as_ref().map(Message::said));
+    }
+    if let Ok(task) = serde_json::from_slice::<Task>(bytes) {
+        let text = serde_json::to_vec(&task).expect("a task can be written");
+        let again: Task = serde_json::from_slice(&text).expect("what was written can be read");
+        assert_eq!(serde_json::to_vec(&again).expect("a task can be written"), text);
+    }
 }
 
 fn wire_registry(bytes: &[u8]) {

@@ -140,6 +140,7 @@ test("at the width of a phone nothing is cut off", async () => {
   await page.locator(".node-done").first().waitFor();
   const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(wide[0] <= wide[1], `${wide[0]} > ${wide[1]}`);
+  await clean(page, "15-phone");
   await picture(page, "15-phone");
   await eventually(async () => assert.equal(await page.locator(".sidebar").isVisible(), false));
   await page.getByRole("button", { name: "Past conversations" }).click();

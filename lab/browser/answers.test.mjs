@@ -73,6 +73,7 @@ test("a citation shows a card on hover and on focus", async () => {
   await eventually(async () => assert.match(await card.textContent(), /50 grams|28 to 30/));
   const box = await card.boundingBox();
   assert.ok(box.x >= 0 && box.y >= 0 && box.x + box.width <= 1440, JSON.stringify(box));
+  await clean(page, "37-card");
   await picture(page, "37-card");
   await page.mouse.move(5, 5);
   await card.waitFor({ state: "detached" });

@@ -1,6 +1,7 @@
 // Asking, and what may happen in between: words that come one after another, a stop, a server that dies.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -32,6 +33,7 @@ test("c9_an answer streams, then is checked, under the badge of the flow that ga
   await page.locator(".thread.is-current .thread-preview", { hasText: "centimetres long" }).waitFor();
   await page.locator(".work-toggle").click();
   await page.locator(".graph .node-done").first().waitFor();
+  await clean(page, "3-answer");
   await picture(page, "3-answer");
   await eventually(async () => assert.ok((await page.locator(".bar-row").count()) >= 4, "a bar for every effect"));
   await page.reload();

@@ -20,7 +20,7 @@ export const SIZES = {
 };
 
 /// Three sizes, light and dark, as `[colorScheme, size]`.
-export const LOOKS = [["light", "desktop"], ["dark", "desktop"], ["light", "tablet"], ["dark", "phone"]];
+export const LOOKS = Object.keys(SIZES).flatMap((size) => [["light", size], ["dark", size]]);
 
 /// Nothing is wider than the screen.
 export async function fits(page, where) {

@@ -1,6 +1,7 @@
 // Markdown in a checked answer: code blocks and tables stay what they are, and only what was compared with a source has a status.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
 const CODE = "def weight(grams: int) -> bool:\n    # The rule: at least 50 | grams. See [1].\n\n    return grams >= 50";
@@ -35,9 +36,22 @@ for (const flow of ["search", "direct"]) {
     await eventually(async () => assert.ok((await prose.locator("td .sentence-unsupported", { hasText: "7 kinds" }).count()) === 1));
     const hidden = await prose.locator("tr", { hasText: "7 kinds" }).textContent();
     assert.equal(hidden.match(/not supported/g)?.length, 1, "read aloud once in a row of several cells");
+    await clean(page, `20-blocks-${flow}`);
     await picture(page, `20-blocks-${flow}`);
   });
 }
+
+test("two answers with the same parts are no landmarks of the same name", async () => {
+  const page = await harness.page();
+  await choose(page, "Flow", "search");
+  for (const count of [1, 2]) {
+    await ask(page, `How heavy is a relay baton? In blocks, number ${count}.`);
+    await eventually(async () => assert.equal(await page.locator(".sources").count(), count));
+    await page.locator(".turn").last().locator(".actions").waitFor();
+  }
+  assert.equal(await page.locator(".prose .table").count(), 2);
+  await clean(page, "two answers with code, tables and sources");
+});
 
 test("an answer without sources is not checked, and nothing in it is marked", async () => {
   const page = await harness.page();

@@ -1,6 +1,7 @@
 // Versions of a turn: regenerating, editing a question, continuing from an earlier turn, and the way between the branches.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -35,6 +36,7 @@ test("a question is asked again and changed, and a switcher leads to each versio
   await page.locator(".switcher", { hasText: "3 / 3" }).waitFor();
   await page.locator(".question", { hasText: "Who invented" }).waitFor();
   await answered(page, 1);
+  await clean(page, "30-branches");
   await picture(page, "30-branches");
 
   await page.reload();
@@ -78,6 +80,22 @@ test("the conversation continues from an earlier turn, and the list of branches 
   await page.locator(".question", { hasText: "Other" }).waitFor();
 });
 
+test("two answers are compared as text, line by line", async () => {
+  const page = await harness.page();
+  await choose(page, "Flow", "direct");
+  await ask(page, "What is a baton? Which version?");
+  await answered(page, 1);
+  await ask(page, "And now, which version?");
+  await answered(page, 2);
+  const { runs } = await get(harness, `/api/threads/${new URL(page.url()).hash.split("/")[2]}`);
+  await page.goto(`${harness.url}/#/compare/${runs[0].run}/${runs[1].run}`);
+  await page.getByText("Difference of the answers as text").click();
+  const numbers = async (side) => (await page.locator(`.text-diff .diff-${side}`).allTextContents()).join(" ").match(/answer number (\d+)/)?.[1];
+  await eventually(async () => assert.ok((await numbers("left")) && (await numbers("right"))));
+  assert.notEqual(await numbers("left"), await numbers("right"));
+  await clean(page, "the difference of two answers");
+});
+
 test("a run to follow must be one of the conversation", async () => {
   const page = await harness.page();
   await choose(page, "Flow", "direct");
@@ -105,6 +123,7 @@ for (const [name, viewport] of [["phone", { width: 360, height: 740 }], ["tablet
       await page.locator(".head summary", { hasText: "Conversation" }).click();
       const box = await page.locator(".head .menu[open] .menu-list").boundingBox();
       assert.ok(box.x >= 0 && box.x + box.width <= viewport.width && box.y + box.height <= viewport.height, JSON.stringify(box));
+      await clean(page, `31-branches-${name}-${colorScheme}`);
       await picture(page, `31-branches-${name}-${colorScheme}`);
     });
   }

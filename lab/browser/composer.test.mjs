@@ -1,6 +1,7 @@
 // The form for a question: focus, Enter during a run, options that stay set, long pastes, and what Escape closes.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -59,6 +60,7 @@ test("limits stay in sight while the options are closed, can be removed there, a
   await page.locator(".actions").waitFor();
   await page.locator(".remark-limit", { hasText: "The limit on calls was reached" }).waitFor();
   await eventually(async () => assert.match(await page.locator(".answer .prose").textContent(), /the limit of 2 calls was reached/));
+  await clean(page, "22-limit");
   await picture(page, "22-limit");
   await set.getByRole("button", { name: "Remove all" }).click();
   await set.waitFor({ state: "detached" });

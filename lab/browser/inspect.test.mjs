@@ -20,10 +20,12 @@ test("the state, the costs and the journal of a run are in the drawer, and a nod
   const drawer = page.getByRole("dialog", { name: "Inspect" });
   await drawer.getByLabel("On entering step").selectOption({ label: "2: plan" });
   await drawer.locator(".changes", { hasText: "/tools/" }).waitFor();
+  await clean(page, "inspect-state");
   await picture(page, "inspect-state");
   await drawer.getByRole("button", { name: "Prompts" }).click();
   await drawer.locator(".prompts summary", { hasText: "plan" }).first().click();
   await drawer.locator(".prompts .message pre", { hasText: "To be inspected" }).first().waitFor();
+  await clean(page, "inspect-prompts");
   await picture(page, "inspect-prompts");
   await drawer.getByRole("button", { name: "Cost by node" }).click();
   const row = drawer.getByRole("row", { name: /^plan/ });
@@ -62,6 +64,7 @@ test("breakpoints are chosen on the page; the state is changed there before the 
   await page.getByRole("button", { name: "Options", exact: true }).click();
   await page.getByText("Breakpoints: pause before a node of the flow").click();
   await page.getByRole("group", { name: "Breakpoints" }).getByLabel("plan", { exact: true }).check();
+  await clean(page, "inspect-breakpoints");
   await picture(page, "inspect-breakpoints");
   await page.getByRole("button", { name: "Options", exact: true }).click();
   await page.getByText("Options set: pauses before: plan").waitFor();
@@ -70,6 +73,7 @@ test("breakpoints are chosen on the page; the state is changed there before the 
   await asking.getByRole("button", { name: "Change the state first" }).click();
   const text = asking.getByLabel("State as JSON");
   await text.waitFor();
+  await clean(page, "inspect-paused");
   await picture(page, "inspect-paused");
   const state = JSON.parse(await text.inputValue());
   await text.fill(JSON.stringify({ ...state, question: "Where do relay races come from? Changed by hand." }));

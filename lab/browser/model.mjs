@@ -6,6 +6,7 @@
 //   "blocks"                   the answer has a heading with a number, a list, a fenced code block and a table
 //   "at length"                the answer has a hundred paragraphs, all at once
 //   "formulas"                 the answer has formulas, prices, and pictures
+//   "a diagram"                the answer has a Mermaid diagram
 //   "out of order"             the model answers with status 500, but for plans
 //   "version"                  the answer names the number of answers given so far, so that no two are alike
 import http from "node:http";
@@ -97,6 +98,7 @@ function outline(told) {
 function answer(question, told) {
   if (/angle brackets/i.test(question)) return ANGLES;
   if (/formulas/i.test(question)) return FORMULAS;
+  if (/a diagram/i.test(question)) return DIAGRAM;
   const number = (words) => {
     const before = told.slice(0, Math.max(0, told.indexOf(words)));
     const numbers = [...before.matchAll(/\[(\d+)\]/g)];
@@ -132,6 +134,8 @@ const FORMULAS = [
   "An unknown one stays as it is: \\(\\mystery{x}\\).",
   "![A dot](data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==) and ![a tracker](https://tracker.example/pixel.gif)",
 ].join("\n\n");
+
+const DIAGRAM = "The baton goes from hand to hand.\n\n```mermaid\ngraph LR\n  A[First runner] -->|baton| B[Second runner]\n  B --> C{Finish?}\n```\n\nThat is all.";
 
 const ANGLES = [
   "Some <script>window.hurt = 1</script> and <img src=x onerror=\"window.hurt = 2\"> stand here.",

@@ -1,6 +1,7 @@
 // A tool that may change something: what the page shows of the call, how far an answer reaches, and how a permission is revoked.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, get, open, picture } from "./harness.mjs";
 
 const SCRIPT = `
@@ -30,6 +31,7 @@ test("a call that needs permission is shown with its tool, server, arguments and
   for (const words of ["tickets.close", '{"id":7}', "Server", "Origin of the arguments", "Reason for asking"]) assert.ok(text.includes(words), `${words} in ${text}`);
   const buttons = await card.getByRole("button").allTextContents();
   assert.deepEqual(buttons, ["Once", "This conversation", "Always this tool", "Always this server", "No"]);
+  await clean(page, "14-permission");
   await picture(page, "14-permission");
   await card.getByRole("button", { name: "No", exact: true }).click();
   await page.locator(".answer .prose", { hasText: "Ticket 7 was not closed." }).waitFor();
@@ -44,6 +46,7 @@ test("a tool that is always allowed is not asked about until that is revoked in 
   await again.locator(".answer", { hasText: "Ticket 7 is closed" }).first().waitFor();
   const settings = await harness.page({ path: "/#/settings" });
   await settings.getByText("this tool, always").waitFor();
+  await clean(settings, "15-permissions");
   await picture(settings, "15-permissions");
   await settings.getByRole("button", { name: "Revoke tickets.close" }).click();
   await settings.getByText("None. Before a tool that may change something").waitFor();

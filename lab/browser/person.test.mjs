@@ -1,6 +1,7 @@
 // A person's part: a plan agreed to and changed, a step looked into, a branch with another reply, two runs side by side.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, events, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -16,6 +17,7 @@ test("a plan is changed by a person, and what they agreed to is what runs", asyn
   await page.getByLabel("Show me the plan first").check();
   await ask(page, "How heavy is a relay baton? I want to see the plan.");
   await page.locator(".asking", { hasText: "Is this plan right?" }).waitFor();
+  await clean(page, "5-plan");
   await picture(page, "5-plan");
   await eventually(async () => assert.equal(await page.locator(".plan-step").count(), 2));
   await eventually(async () => assert.equal(await page.locator(".graph .node-planned").count(), 2, "planned steps are in the graph, not lit"));
@@ -54,6 +56,7 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await drawer.getByText("Prompt").waitFor();
   await eventually(async () => assert.match(await drawer.textContent(), /tokens? in/));
   await eventually(async () => assert.match(await drawer.locator(".part pre").last().textContent(), /relay baton weight and length/));
+  await clean(page, "6-step");
   await picture(page, "6-step");
   await drawer.getByRole("button", { name: "Branch from here" }).click();
   const reply = drawer.getByLabel(/^Reply/);
@@ -71,6 +74,7 @@ test("x3_a step is opened, and a branch goes on from it with another reply", asy
   await page.locator(".choose li", { hasText: "branched from" }).locator("a").click();
   await page.locator(".side .prose").nth(1).waitFor();
   await page.locator(".is-other").first().waitFor();
+  await clean(page, "7-side-by-side");
   await picture(page, "7-side-by-side");
   await eventually(async () => assert.match(await page.locator(".compare table").textContent(), /answered differently|asked differently|only here/));
 });

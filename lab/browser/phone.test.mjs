@@ -1,6 +1,7 @@
 // Small screens and long answers: everything that can be pressed is on the screen and visible, and nothing shrinks to nothing.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -93,5 +94,6 @@ test("two long answers side by side have their height, and so have their steps",
       for (const [shown, whole] of heights) assert.ok(shown > 60 && shown >= whole - 20, `${shown} of ${whole} px`);
     });
   }
+  await clean(page, "24-compare-long");
   await picture(page, "24-compare-long");
 });

@@ -24,6 +24,7 @@ test("an outline is changed by a person, and the report is a document with conte
   await page.getByRole("button", { name: "Add a section" }).click();
   await page.getByLabel("heading of step 4").fill("First race");
   await page.getByLabel("question of step 4").fill("Where was the first relay race?");
+  await clean(page, "report-outline");
   await picture(page, "report-outline");
   await page.getByRole("button", { name: "Run the changed plan" }).click();
   await page.locator(".sources").waitFor();
@@ -37,6 +38,7 @@ test("an outline is changed by a person, and the report is a document with conte
   await eventually(async () => assert.deepEqual(await contents.getByRole("button").allTextContents(), ["Relay batons", "Summary", "Length and weight", "Handover", "First race"]));
   await contents.getByRole("button", { name: "First race" }).click();
   await eventually(async () => assert.equal(await page.evaluate(() => document.activeElement.textContent), "First race"));
+  await clean(page, "report-document");
   await picture(page, "report-document");
   for (const [ending, type] of [["md", "text/markdown"], ["html", "text/html"], ["docx", "openxmlformats"], ["pdf", "application/pdf"]]) {
     const response = await fetch(`${harness.url}/api/runs/${run.run}/answer.${ending}`);
@@ -79,6 +81,7 @@ for (const [colorScheme, size] of LOOKS) {
     await page.locator(".actions .menu summary").click();
     const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("link", { name: /Word/ }).click()]);
     assert.match(download.suggestedFilename(), /Relay-batons.*\.docx$/);
+    await clean(page, `report-${colorScheme}-${size}`);
     await picture(page, `report-${colorScheme}-${size}`);
   });
 }

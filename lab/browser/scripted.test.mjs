@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, events, eventually, get, open, picture, root } from "./harness.mjs";
 
 /// The samples' own world; only the mail takes its time, so that a crash can fall into it.
@@ -25,6 +26,7 @@ test("attempts and failures are seen in the graph, in the timeline and in the st
   await eventually(async () => assert.equal(await page.locator(".bar-row", { hasText: "when it came" }).locator(".bar").count(), 3));
   await page.locator(".node-failed").click();
   await page.locator(".drawer .attempt-why", { hasText: "404 not found" }).waitFor();
+  await clean(page, "16-failures");
   await picture(page, "16-failures");
 });
 
@@ -52,6 +54,7 @@ test("after a crash in the middle of a mail, a person says whether it was sent",
   await harness.start();
   const asking = page.locator(".asking", { hasText: "Did this happen?" });
   await asking.waitFor();
+  await clean(page, "17-doubt");
   await picture(page, "17-doubt");
   await asking.getByRole("button", { name: "It happened" }).click();
   await page.locator(".actions").waitFor();

@@ -1,6 +1,7 @@
 // The other sections of the page: documents (dropped, cited), tools (tried, switched off), flows, settings, light and dark.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -16,6 +17,7 @@ test("a file is given, indexed, and deleted again", async () => {
   await row.locator(".stand-indexed").waitFor();
   await page.getByRole("button", { name: "museum.md", exact: true }).click();
   await page.getByRole("dialog", { name: "Contents of the document" }).getByText("olive wood").waitFor();
+  await clean(page, "10-documents");
   await picture(page, "10-documents");
   await page.keyboard.press("Escape");
   const { files } = await get(harness, "/api/documents");
@@ -42,6 +44,7 @@ test("a tool is tried and switched off and on", async () => {
   await tool.locator("textarea").first().fill("6 * 7");
   await tool.getByRole("button", { name: "Call it" }).click();
   await tool.locator("pre", { hasText: "42" }).waitFor();
+  await clean(page, "11-tools");
   await picture(page, "11-tools");
   await tool.getByRole("switch").click();
   await page.locator(".tool", { hasText: name }).locator('[role="switch"][aria-checked="false"]').waitFor();
@@ -56,6 +59,7 @@ test("flows are drawn, and taken from there", async () => {
   const flow = page.locator(".flow", { hasText: "synthesize" });
   await flow.waitFor();
   await eventually(async () => assert.ok((await flow.locator(".node").count()) >= 5));
+  await clean(page, "12-flows");
   await picture(page, "12-flows");
   await flow.getByRole("button", { name: "Use it" }).click();
   await page.locator(".first").waitFor();
@@ -68,6 +72,7 @@ test("settings: models say how they stand, ask options are kept", async () => {
   await eventually(async () => assert.ok((await page.locator(".models li .stand").count()) > 1, "and all others with what they lack"));
   await page.getByLabel("Sentences without support").selectOption({ label: "Removed" });
   await page.locator(".notice", { hasText: "Saved" }).waitFor();
+  await clean(page, "13-settings");
   await picture(page, "13-settings");
   assert.equal((await get(harness, "/api/settings")).strict, true);
   await page.reload();
@@ -104,6 +109,7 @@ test("dark by the system, by the switch, and still dark tomorrow", async () => {
   const light = await harness.page({ colorScheme: "light" });
   const dark = await harness.page({ colorScheme: "dark" });
   await light.locator(".first").waitFor();
+  await clean(light, "1-first");
   await picture(light, "1-first");
   await eventually(async () => assert.notEqual(await ground(light), await ground(dark)));
   await light.getByRole("button", { name: /dark theme/ }).click();

@@ -1,6 +1,7 @@
 // The settings: keys that are stored and never shown, a model that is tried, MCP servers that are added, what is remembered.
 import assert from "node:assert/strict";
 import fs from "node:fs";
+import http from "node:http";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
@@ -66,6 +67,30 @@ test("MCP servers are added by hand and from a pasted mcp.json, and are off", as
   const { servers } = await get(harness, "/api/registry/servers");
   const added = servers.filter((server) => ["weather", "notes"].includes(server.name));
   assert.deepEqual(added.map((server) => server.enabled), [false, false]);
+});
+
+test("MCP servers are added from a registry, and one that does not answer is named", async () => {
+  const list = [{ server: { name: "org.example/tides", remotes: [{ type: "streamable-http", url: "https://tides.example/mcp" }] } }];
+  const registry = http.createServer((request, response) => {
+    response.writeHead(200, { "content-type": "application/json" });
+    response.end(JSON.stringify({ servers: list, metadata: {} }));
+  });
+  await new Promise((done) => registry.listen(0, "127.0.0.1", done));
+  const address = `http://127.0.0.1:${registry.address().port}`;
+  const page = await harness.page({ path: "/#/settings" });
+  const form = page.getByRole("form", { name: "Add MCP servers" });
+  await page.getByLabel("A registry").check();
+  await form.getByLabel("Address of the registry").fill(address);
+  await form.getByRole("button", { name: "Add" }).click();
+  await page.getByText(/Added: .*tides/).waitFor();
+  await clean(page, "servers of a registry");
+  const { servers } = await get(harness, "/api/registry/servers");
+  assert.deepEqual(servers.filter((server) => server.name.includes("tides")).map((server) => server.enabled), [false]);
+  await new Promise((done) => (registry.closeAllConnections(), registry.close(done)));
+  await form.getByLabel("Address of the registry").fill(address);
+  await form.getByRole("button", { name: "Add" }).click();
+  await page.locator(".setting .wrong", { hasText: /127\.0\.0\.1/ }).waitFor();
+  page.troubles = page.troubles.filter((trouble) => !/status of (4|5)\d\d|^50\d /.test(trouble));
 });
 
 test("what is remembered is listed, and limits are the same as those of the question", async () => {

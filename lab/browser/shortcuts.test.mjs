@@ -1,6 +1,7 @@
 // Keys, the way back to the end, notifications, and the page as an app.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -18,6 +19,7 @@ test("a sheet lists the shortcuts, and they work where nobody types", async () =
   await page.locator("#main").focus();
   await page.keyboard.press("?");
   await page.locator("dialog[open] .shortcuts").waitFor();
+  await clean(page, "40-shortcuts");
   await picture(page, "40-shortcuts");
   await page.keyboard.press("Escape");
   await page.locator("dialog[open]").waitFor({ state: "detached" });
@@ -52,7 +54,8 @@ test("a button leads back to the end of a long conversation", async () => {
   await page.locator(".latest").waitFor({ state: "detached" });
 });
 
-test("a hidden page is told when a run ends", async () => {
+/// A page that is hidden on request and lists the notifications that it would show.
+async function notified() {
   const page = await harness.page({ permissions: ["notifications"] });
   await page.addInitScript(() => {
     window.shown = [];
@@ -70,12 +73,29 @@ test("a hidden page is told when a run ends", async () => {
   await page.reload();
   await page.getByLabel("Notify me when a long run ends or asks").check();
   await page.locator(".sidebar-new").click();
+  return page;
+}
+
+test("a hidden page is told when a run ends", async () => {
+  const page = await notified();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? Answer slowly, please. Tell me.");
   await page.waitForFunction(() => location.hash.startsWith("#/t/"));
   await page.evaluate(() => (window.isHidden = true));
   await page.waitForFunction(() => window.shown.length > 0);
   await eventually(async () => assert.deepEqual(await page.evaluate(() => window.shown), [["How heavy is a relay baton? Answer slowly, please. Tell me.", "The answer is ready."]]));
+});
+
+test("a hidden page is told when a run asks", async () => {
+  const page = await notified();
+  await choose(page, "Flow", "search");
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.getByLabel("Show me the plan first").check();
+  // Before the question is sent: the plan may be there at once.
+  await page.evaluate(() => (window.isHidden = true));
+  await ask(page, "How heavy is a relay baton? Ask me first.");
+  await page.waitForFunction(() => window.shown.length > 0);
+  await eventually(async () => assert.deepEqual(await page.evaluate(() => window.shown), [["How heavy is a relay baton? Ask me first.", "Needs your answer"]]));
 });
 
 test("the page can be installed", async () => {

@@ -1,6 +1,7 @@
 // What an answer stands on: citations that open the very passage, sentences that nothing carries, exports, and text that would like to be code.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
@@ -23,6 +24,7 @@ test("a citation opens its span in its source, in sight and marked", async () =>
     return own.top >= box.top - 1 && own.top < box.bottom;
   });
   assert.ok(isSeen, "scrolled to");
+  await clean(page, "4-source");
   await picture(page, "4-source");
   await page.keyboard.press("Escape");
   await page.locator(".drawer").waitFor({ state: "detached" });

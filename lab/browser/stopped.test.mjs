@@ -1,6 +1,7 @@
 // Runs that end early: the text that was on the screen stays, a resumed run does not repeat its question, and what is read aloud is true.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
 let harness;
@@ -27,6 +28,7 @@ for (const flow of ["search", "auto"]) {
     await partial.waitFor();
     await eventually(async () => assert.match(await partial.textContent(), /Incomplete/));
     await eventually(async () => assert.ok((await partial.locator(".prose").textContent()).startsWith(shown), "everything that was shown is still there"));
+    await clean(page, "21-stopped");
     await picture(page, "21-stopped");
     await page.reload();
     await partial.waitFor();

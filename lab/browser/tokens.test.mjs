@@ -1,6 +1,7 @@
 // A server that is not only for this machine: who comes in, what they see, and how they leave.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, open, picture } from "./harness.mjs";
 
 let harness;
@@ -18,6 +19,7 @@ const tokenFor = (user) => JSON.parse(harness.baton("tokens", "add", user, "--js
 test("a token is asked for, a wrong one is refused in words, the right one lets in", async () => {
   const page = await harness.page();
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
+  await clean(page, "19-token");
   await picture(page, "19-token");
   await page.keyboard.press("Escape");
   await page.getByRole("heading", { name: "Sign in" }).waitFor();

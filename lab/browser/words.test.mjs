@@ -4,6 +4,7 @@ import fs from "node:fs";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { CATALOGUE, LANGUAGES } from "../../web/js/words/catalogue.js";
+import { clean } from "./axe.mjs";
 import { ask, choose, eventually, open, picture, web } from "./harness.mjs";
 
 let harness;
@@ -47,11 +48,13 @@ for (const [language, title, placeholder] of [["de", "Was möchten Sie wissen?",
     await page.locator(".sidebar-new").click();
     await page.locator("h1", { hasText: title }).waitFor();
     await eventually(async () => assert.equal(await page.locator(".sidebar input").getAttribute("placeholder"), placeholder));
+    await clean(page, `41-first-${language}`);
     await picture(page, `41-first-${language}`);
     await page.locator(".composer select").first().selectOption("direct");
     await page.locator("#question").fill("What is a relay baton?");
     await page.keyboard.press("Enter");
     await page.locator(".turn .actions").waitFor();
+    await clean(page, `42-answer-${language}`);
     await picture(page, `42-answer-${language}`);
     const wide = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
     assert.ok(wide[0] <= wide[1], `${wide[0]} > ${wide[1]}`);

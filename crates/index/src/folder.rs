@@ -1,8 +1,4 @@
-//! Indexes folders and keeps the index up to date: only changed files are read again.
-//!
-//! A manifest beside the index has size, time and hash of each file. It is written after the index, so that an interruption repeats work
-//! but loses nothing. Hidden files and those in `.gitignore` are skipped, links are not followed, and every other skipped file is reported
-//! with the reason.
+//! An index of folders: searching in it, and reading the files that are in it. [`crate::refresh`] keeps it up to date.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,25 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ignore::WalkBuilder;
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-
+use crate::Error;
 use crate::corpus::{Answer, Corpus};
-use crate::manifest::{Entry, FileStamp, Manifest};
+use crate::manifest::{FileStamp, Manifest};
 use crate::owned::OwnedFolder;
 use crate::passage::Location;
-use crate::read::{self, ReadLimits, Skipped};
+use crate::read::{ReadLimits, Skipped};
 use crate::reader::{InProcess, Reader};
-use crate::reading::ReadingLog;
+use crate::turns::Turns;
 use crate::unused::InUse;
 use crate::vectors::{Model, Progress};
-use crate::{Error, chunk};
 
 /// Changed when reading or splitting changes: everything is read again.
 const VERSION: u32 = 1;
-/// Passages between commits, so that an interrupted large folder keeps its progress.
-const COMMIT_PASSAGES: usize = 50_000;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -55,35 +45,16 @@ impl Default for Limits {
 }
 
 pub struct Folders {
-    roots: Vec<PathBuf>,
-    home: PathBuf,
-    corpus: Corpus,
-    manifest: Mutex<Manifest>,
-    limits: Limits,
+    pub(crate) roots: Vec<PathBuf>,
+    pub(crate) home: PathBuf,
+    pub(crate) corpus: Corpus,
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) limits: Limits,
     /// The root in which each file belongs to one user, if there is one.
-    owned: Option<OwnedFolder>,
-    reader: Arc<dyn Reader>,
+    pub(crate) owned: Option<OwnedFolder>,
+    pub(crate) reader: Arc<dyn Reader>,
+    pub(crate) turns: Turns,
     _in_use: InUse,
-}
-
-/// Result of a refresh.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
-    pub files: usize,
-    pub passages: usize,
-    pub added: usize,
-    pub changed: usize,
-    pub removed: usize,
-    pub unchanged: usize,
-    pub skipped: BTreeMap<String, Skipped>,
-}
-
-/// Progress of a refresh.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Step<'a> {
-    Looking { files: usize },
-    Reading { file: &'a str, done: usize, total: usize },
-    Writing,
 }
 
 /// A part of one file.
@@ -127,6 +98,7 @@ impl Folders {
             limits,
             owned: None,
             reader: Arc::new(InProcess),
+            turns: Turns::new(InProcess.at_once_max()),
             _in_use: in_use,
         })
     }
@@ -141,63 +113,7 @@ impl Folders {
     /// Untrusted files are parsed by `reader`, not in this process.
     #[must_use]
     pub fn with_reader(self, reader: Arc<dyn Reader>) -> Self {
-        Folders { reader, ..self }
-    }
-
-    /// Reads changed files. When this returns, all of them are in full text; vectors follow later.
-    pub fn refresh(&self, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
-        let mut report = Report::default();
-        let seen = self.scan(&mut report, tell);
-        let mut manifest = self.manifest().clone();
-        let gone: Vec<String> = manifest.files.keys().filter(|file| !seen.contains_key(*file)).cloned().collect();
-        let stale: Vec<(&String, &FileStamp)> = seen.iter().filter(|(file, seen)| !manifest.is_current(file, seen)).collect();
-        report.unchanged = seen.len() - stale.len();
-        if !gone.is_empty() || !stale.is_empty() {
-            let mut change = self.corpus.change()?;
-            // Only one process may change the index, so this record was left by one that ended.
-            let mut log = ReadingLog::open(&self.home);
-            for file in &gone {
-                change.remove(file);
-                let was = manifest.files.remove(file);
-                report.removed += usize::from(was.is_some_and(|was| was.skipped.is_none()));
-            }
-            let mut pending = 0;
-            for (done, (file, seen)) in stale.iter().enumerate() {
-                tell(Step::Reading { file, done, total: stale.len() });
-                let known = manifest.files.get(*file);
-                let (entry, passages) = self.read_file(file, seen, known, &mut log);
-                match (known.filter(|known| known.skipped.is_none()), &passages) {
-                    (Some(known), None) if known.hash == entry.hash => report.unchanged += 1,
-                    (Some(_), Some(_)) => report.changed += 1,
-                    (None, Some(_)) => report.added += 1,
-                    (Some(_), None) => report.removed += 1,
-                    (None, None) => {}
-                }
-                if let Some(passages) = passages {
-                    pending += passages.len();
-                    change.replace(file, seen.seconds(), passages)?;
-                } else if entry.skipped.is_some() {
-                    change.remove(file);
-                }
-                manifest.files.insert((*file).clone(), entry);
-                if pending > COMMIT_PASSAGES {
-                    tell(Step::Writing);
-                    self.close(&mut log)?;
-                    change.commit()?;
-                    self.keep(&manifest)?;
-                    change = self.corpus.change()?;
-                    pending = 0;
-                }
-            }
-            tell(Step::Writing);
-            self.close(&mut log)?;
-            change.commit()?;
-            self.keep(&manifest)?;
-        }
-        report.skipped.extend(manifest.files.iter().filter_map(|(file, entry)| Some((file.clone(), entry.skipped.clone()?))));
-        report.files = manifest.files.values().filter(|entry| entry.skipped.is_none()).count();
-        report.passages = self.corpus.passages();
-        Ok(report)
+        Folders { turns: Turns::new(reader.at_once_max()), reader, ..self }
     }
 
     /// Searches the files without an owner.
@@ -225,7 +141,7 @@ impl Folders {
         let broken = |why: String| Error::NotHere(format!("{name} cannot be read: {why}"));
         let (bytes, seen) = read_bytes(&path, self.limits.file_bytes_max).map_err(|skipped| broken(skipped.to_string()))?;
         let from = from.unwrap_or(1).max(1);
-        let (total, parts) = self.parts(&path, bytes, from).map_err(|skipped| broken(skipped.to_string()))?;
+        let (total, parts) = self.parts(user, &path, bytes, from).map_err(|skipped| broken(skipped.to_string()))?;
         let to = to.unwrap_or(u32::MAX).min(total);
         if from > to {
             return Err(Error::NotHere(format!("{name} ends at {total}; there is nothing from {from}")));
@@ -278,83 +194,8 @@ impl Folders {
         self.corpus.wait(limit)
     }
 
-    fn scan(&self, report: &mut Report, tell: &mut dyn FnMut(Step<'_>)) -> BTreeMap<String, FileStamp> {
-        let mut seen = BTreeMap::new();
-        for root in &self.roots {
-            let home = self.home.clone();
-            let walk = WalkBuilder::new(root).require_git(false).git_global(false).filter_entry(move |entry| entry.path() != home).build();
-            for entry in walk {
-                let entry = match entry {
-                    Ok(entry) => entry,
-                    Err(error) => {
-                        report.skipped.insert(error.to_string(), Skipped::Broken("the folder cannot be looked at".into()));
-                        continue;
-                    }
-                };
-                if !entry.file_type().is_some_and(|kind| kind.is_file()) {
-                    continue;
-                }
-                let Some(name) = entry.path().to_str() else {
-                    report.skipped.insert(entry.path().to_string_lossy().into_owned(), Skipped::Name);
-                    continue;
-                };
-                if seen.len() >= self.limits.files_max {
-                    report.skipped.insert(root.to_string_lossy().into_owned(), Skipped::TooMany { files_max: self.limits.files_max });
-                    break;
-                }
-                // A file that was deleted meanwhile is skipped.
-                if let Ok(about) = entry.metadata() {
-                    seen.insert(name.to_owned(), FileStamp::of(&about));
-                    if seen.len() % 1000 == 0 {
-                        tell(Step::Looking { files: seen.len() });
-                    }
-                }
-            }
-        }
-        tell(Step::Looking { files: seen.len() });
-        seen
-    }
-
-    /// The manifest entry of a file, and its passages if they changed.
-    fn read_file(&self, file: &str, seen: &FileStamp, known: Option<&Entry>, log: &mut ReadingLog) -> (Entry, Option<Vec<crate::Passage>>) {
-        let path = Path::new(file);
-        let mut entry = Entry { size: seen.size, time: seen.time, is_settled: seen.is_settled(), hash: String::new(), skipped: None };
-        let read = read_bytes(path, self.limits.file_bytes_max).and_then(|(bytes, _)| {
-            entry.hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-            if known.is_some_and(|known| known.hash == entry.hash) {
-                return Ok(None);
-            }
-            if log.is_blocked(file, &entry.hash) {
-                return Err(Skipped::Crashed("the program ended twice while it read this file".into()));
-            }
-            log.begin(file, &entry.hash, !read::is_small_text(path, bytes.len())).map_err(|error| Skipped::NoReader(error.to_string()))?;
-            let document = self.reader.read(path, bytes, self.read_limits());
-            log.end();
-            Ok(Some(chunk::passages(document?, self.limits.file_passages_max)))
-        });
-        match read {
-            Ok(Some(passages)) => (entry, Some(passages)),
-            Ok(None) => {
-                entry.skipped = known.and_then(|known| known.skipped.clone());
-                (entry, None)
-            }
-            Err(why) => {
-                if matches!(why, Skipped::NoReader(_) | Skipped::NotBuilt) {
-                    // Not settled, so that it is tried again.
-                    entry = Entry { is_settled: false, hash: String::new(), ..entry };
-                }
-                entry.skipped = Some(why);
-                (entry, None)
-            }
-        }
-    }
-
-    fn read_limits(&self) -> ReadLimits {
+    pub(crate) fn read_limits(&self) -> ReadLimits {
         ReadLimits { bytes_max: self.limits.file_bytes_max, time_max: self.limits.file_time_max }
-    }
-
-    fn close(&self, log: &mut ReadingLog) -> Result<(), Error> {
-        log.close().map_err(|error| Error::folder(&self.home, &error))
     }
 
     /// An indexed file that the user may see, by its full path or by the path below a root. Nothing else can be read, and another user's
@@ -378,7 +219,7 @@ impl Folders {
     }
 
     /// The number of lines, pages or paragraphs of a file, and those starting at `from`, up to about the size of an excerpt.
-    fn parts(&self, path: &Path, bytes: Vec<u8>, from: u32) -> Result<(u32, Vec<(u32, String)>), Skipped> {
+    fn parts(&self, user: Option<&str>, path: &Path, bytes: Vec<u8>, from: u32) -> Result<(u32, Vec<(u32, String)>), Skipped> {
         if let Ok(text) = std::str::from_utf8(&bytes) {
             let total = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
             let mut left = self.limits.excerpt_bytes_max + 2;
@@ -390,6 +231,9 @@ impl Folders {
             return Ok((total, lines.map(|(number, line)| (number, line.to_owned())).collect()));
         }
         let mut parts: BTreeMap<u32, String> = BTreeMap::new();
+        // Whoever reads many long documents waits behind their own.
+        let reader_of = user.and_then(|user| self.owned.as_ref().map(|owned| owned.name_of(user)));
+        let _turn = self.turns.take(reader_of).ok_or_else(|| Skipped::NoReader("too many documents are being read; try again later".into()))?;
         for block in self.reader.read(path, bytes, self.read_limits())?.blocks {
             let number = match block.place {
                 Some(Location::Page(number) | Location::Paragraphs(number, _) | Location::Lines(number, _)) => number,
@@ -405,18 +249,12 @@ impl Folders {
         Ok((total, parts.into_iter().collect()))
     }
 
-    fn manifest(&self) -> MutexGuard<'_, Manifest> {
+    pub(crate) fn manifest(&self) -> MutexGuard<'_, Manifest> {
         self.manifest.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn keep(&self, manifest: &Manifest) -> Result<(), Error> {
-        manifest.write(&self.home).map_err(|error| Error::folder(&self.home, &error))?;
-        *self.manifest() = manifest.clone();
-        Ok(())
     }
 }
 
-fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, FileStamp), Skipped> {
+pub(crate) fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, FileStamp), Skipped> {
     let broken = |error: std::io::Error| Skipped::Broken(error.to_string());
     let file = File::open(path).map_err(broken)?;
     let about = file.metadata().map_err(broken)?;
@@ -427,17 +265,4 @@ fn read_bytes(path: &Path, bytes_max: u64) -> Result<(Vec<u8>, FileStamp), Skipp
     // It may grow while it is read.
     file.take(bytes_max + 1).read_to_end(&mut bytes).map_err(broken)?;
     if bytes.len() as u64 > bytes_max { Err(Skipped::TooLarge { bytes_max }) } else { Ok((bytes, FileStamp::of(&about))) }
-}
-
-impl Report {
-    /// Number of skipped files per reason, most frequent first.
-    pub fn reasons(&self) -> Vec<(String, usize)> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        for skipped in self.skipped.values() {
-            *counts.entry(skipped.to_string()).or_default() += 1;
-        }
-        let mut reasons: Vec<(String, usize)> = counts.into_iter().collect();
-        reasons.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        reasons
-    }
 }

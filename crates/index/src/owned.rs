@@ -32,7 +32,18 @@ impl OwnedFolder {
 
     /// The folder of one user.
     pub(crate) fn folder_of(&self, user: &str) -> PathBuf {
-        self.folder.join((self.name_of)(user))
+        self.folder.join(self.name_of(user))
+    }
+
+    /// The name of a user's folder.
+    pub(crate) fn name_of(&self, user: &str) -> String {
+        (self.name_of)(user)
+    }
+
+    /// The name of the folder that a file is in, by its resolved path: whose it is. `None` for files without an owner.
+    pub(crate) fn owner_of(&self, path: &Path) -> Option<String> {
+        let first = path.strip_prefix(&self.folder).ok()?.components().next()?;
+        Some(first.as_os_str().to_string_lossy().into_owned())
     }
 
     /// Whether a user may see a file, by its resolved path. Without a user, only files without an owner.

@@ -11,6 +11,11 @@ use crate::read::{self, Document, ReadLimits, Skipped};
 pub trait Reader: Send + Sync {
     /// Blocks until the file is read or a limit is reached.
     fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped>;
+
+    /// Files that can be read at the same time.
+    fn at_once_max(&self) -> usize {
+        1
+    }
 }
 
 /// Parses in this process: small text on the caller's thread, the rest on a thread with a large stack. That thread cannot be stopped when

@@ -7,7 +7,7 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use baton_index::{Folders, Limits, Model, OwnedFolder};
+use baton_index::{Document, Folders, Limits, Model, OwnedFolder, ReadLimits, Reader, RefreshWatcher, Report, Skipped};
 
 use support::TestFolder;
 
@@ -94,4 +94,91 @@ fn many_files_of_one_user_take_no_place_of_anothers() {
     let folders = place.open();
     assert_eq!(names(&folders, Some("ada"), "lantern"), ["long.md"]);
     assert_eq!(names(&folders, Some("eve"), "lantern").len(), 5);
+}
+
+/// Reads files named `hostile` only when it is told to; two files at a time.
+struct Slow {
+    gate: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
+    begun: std::sync::mpsc::SyncSender<()>,
+}
+
+impl Reader for Slow {
+    fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped> {
+        if path.to_string_lossy().contains("hostile") {
+            let _ = self.begun.send(());
+            self.gate.lock().unwrap().recv().unwrap();
+            return Err(Skipped::TooSlow { seconds_max: 1 });
+        }
+        // Long files of this test are text.
+        baton_index::read_document(&path.with_extension("md"), &bytes, limits)
+    }
+
+    fn at_once_max(&self) -> usize {
+        2
+    }
+}
+
+struct Follow {
+    is_changed: std::sync::Arc<std::sync::atomic::AtomicBool>,
+    committed: std::sync::mpsc::Sender<Report>,
+}
+
+impl RefreshWatcher for Follow {
+    fn is_changed(&mut self) -> bool {
+        self.is_changed.swap(false, std::sync::atomic::Ordering::SeqCst)
+    }
+
+    fn committed(&mut self, _: std::time::SystemTime, report: &Report) {
+        let _ = self.committed.send(report.clone());
+    }
+}
+
+#[test]
+fn documents_of_others_are_indexed_while_a_hostile_one_occupies_a_reader() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+    let place = TestFolder::new();
+    place.write("shared/guide.md", "# Guide\n\nThe lantern is for everybody.\n");
+    for number in 0..5 {
+        place.write(&format!("uploads/mallory/hostile{number}.docx"), "x");
+    }
+    place.write("uploads/ada/notes.md", "# Mine\n\nThe lantern of Ada is green.\n");
+    place.write("uploads/ada/long.docx", "# Long\n\nThe anchor of Ada is heavy.\n");
+    let (open_gate, gate) = std::sync::mpsc::channel();
+    let (begun, has_begun) = std::sync::mpsc::sync_channel(10);
+    let (committed, commits) = std::sync::mpsc::channel();
+    let uploads = place.path("uploads");
+    let folders = Folders::open(&[place.path("shared"), uploads.clone()], place.home.path(), &Model::none(), Limits::default()).unwrap();
+    let folders =
+        folders.with_owned(OwnedFolder::new(&uploads, str::to_owned).unwrap()).with_reader(std::sync::Arc::new(Slow { gate: gate.into(), begun }));
+    let is_changed = std::sync::Arc::new(AtomicBool::new(false));
+    let mut follow = Follow { is_changed: is_changed.clone(), committed };
+    let patience = Duration::from_secs(20);
+    let wait_for = |file: &str| loop {
+        let report = commits.recv_timeout(patience).unwrap_or_else(|_| panic!("{file} was not indexed meanwhile"));
+        assert!(!report.waiting.is_empty(), "the hostile ones are still to be read");
+        if !report.waiting.iter().any(|waiting| waiting.ends_with(file)) {
+            return;
+        }
+    };
+    std::thread::scope(|scope| {
+        let refresh = scope.spawn(|| folders.refresh_watched(&mut follow).unwrap());
+        has_begun.recv_timeout(patience).unwrap();
+        wait_for("long.docx");
+        assert_eq!(
+            (names(&folders, Some("ada"), "green lantern")[0].as_str(), names(&folders, Some("ada"), "anchor")),
+            ("notes.md", vec!["long.docx".to_owned()])
+        );
+        // One that is uploaded meanwhile.
+        place.write("uploads/bob/new.docx", "# New\n\nThe sail of Bob is torn.\n");
+        place.write("uploads/bob/new.md", "# New\n\nThe compass of Bob is bent.\n");
+        is_changed.store(true, Ordering::SeqCst);
+        while names(&folders, Some("bob"), "sail").is_empty() || names(&folders, Some("bob"), "compass").is_empty() {
+            commits.recv_timeout(patience).unwrap();
+        }
+        assert!(!refresh.is_finished() && has_begun.try_recv().is_err(), "of mallory one is read at a time");
+        (0..5).for_each(|_| open_gate.send(()).unwrap());
+        let report = refresh.join().unwrap();
+        assert_eq!((report.files, report.skipped.len(), report.waiting.len()), (5, 5, 0), "{report:?}");
+    });
 }

@@ -69,6 +69,13 @@ impl CredentialFile {
     fn failed(&self, error: &dyn std::fmt::Display) -> AuthError {
         AuthError::CredentialStoreError(format!("{}: {error}", self.path.display()))
     }
+
+    /// Work with the file beside the runtime: a slow disk must not stop other requests.
+    async fn beside<T: Send + 'static>(&self, work: impl FnOnce(&Self) -> Result<T, AuthError> + Send + 'static) -> Result<T, AuthError> {
+        let file = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&file)).await;
+        done.unwrap_or_else(|error| Err(self.failed(&error)))
+    }
 }
 
 #[async_trait]
@@ -76,7 +83,7 @@ impl CredentialStore for Credentials {
     async fn load(&self) -> Result<Option<StoredCredentials>, AuthError> {
         match self {
             Credentials::Memory(memory) => memory.load().await,
-            Credentials::File(file) => file.read(),
+            Credentials::File(file) => file.beside(CredentialFile::read).await,
         }
     }
 
@@ -85,7 +92,7 @@ impl CredentialStore for Credentials {
             Credentials::Memory(memory) => memory.save(credentials).await,
             Credentials::File(file) => {
                 let bytes = serde_json::to_vec_pretty(&credentials).map_err(|error| file.failed(&error))?;
-                write_whole(&file.path, &bytes).map_err(|error| file.failed(&error))
+                file.beside(move |file| write_whole(&file.path, &bytes).map_err(|error| file.failed(&error))).await
             }
         }
     }
@@ -93,7 +100,7 @@ impl CredentialStore for Credentials {
     async fn clear(&self) -> Result<(), AuthError> {
         match self {
             Credentials::Memory(memory) => memory.clear().await,
-            Credentials::File(file) => file.remove(),
+            Credentials::File(file) => file.beside(CredentialFile::remove).await,
         }
     }
 
@@ -112,8 +119,11 @@ impl CredentialStore for Credentials {
     /// Several processes may share a refresh token that can be used once. The lock is of the operating system, so it ends with its process.
     async fn acquire_refresh_guard(&self) -> Result<Option<CredentialRefreshGuard>, AuthError> {
         let Credentials::File(file) = self else { return Ok(None) };
-        let path = file.path.with_extension("lock");
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file.failed(&error))?;
+        let open = |file: &CredentialFile| {
+            let path = file.path.with_extension("lock");
+            File::options().create(true).truncate(false).write(true).open(&path).map_err(|error| file.failed(&error))
+        };
+        let lock = file.beside(open).await?;
         let until = Instant::now() + REFRESH_WAIT_MAX;
         loop {
             match lock.try_lock() {
@@ -176,5 +186,23 @@ mod tests {
         assert!(waits.is_err());
         drop(first);
         assert!(notes.acquire_refresh_guard().await.unwrap().is_some());
+    }
+
+    /// A pipe that nobody writes to, in the place of the file: reading it blocks. The only thread of this runtime must go on.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_disk_that_hangs_does_not_stop_the_runtime() {
+        let folder = tempfile::tempdir().unwrap();
+        let notes = Credentials::of(Some(folder.path()), "notes", "https://notes.example/mcp");
+        let Credentials::File(file) = &notes else { panic!("a file") };
+        assert!(std::process::Command::new("mkfifo").arg(&file.path).status().unwrap().success());
+        let reading = tokio::spawn({
+            let notes = notes.clone();
+            async move { notes.load().await.is_err() }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!reading.is_finished(), "it waits for the pipe, and this goes on");
+        std::fs::write(&file.path, "no JSON").unwrap();
+        assert!(reading.await.unwrap());
     }
 }

@@ -8,7 +8,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::Request;
 use hyper::body::{Frame, SizeHint};
 
-use crate::quota::BodyPermit;
+use crate::shared_bytes::BytesPermit;
 
 /// The user, or the server, has as many bytes of bodies in memory as allowed.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +16,7 @@ use crate::quota::BodyPermit;
 pub(crate) struct BodiesFull;
 
 /// A request whose body takes from the permit as it arrives. The permit is to be kept until the request is answered.
-pub(crate) fn counted(request: Request, permit: BodyPermit) -> (Request, Arc<Mutex<BodyPermit>>) {
+pub(crate) fn counted(request: Request, permit: BytesPermit) -> (Request, Arc<Mutex<BytesPermit>>) {
     let permit = Arc::new(Mutex::new(permit));
     let request = match request.body().is_end_stream() {
         true => request,
@@ -27,7 +27,7 @@ pub(crate) fn counted(request: Request, permit: BodyPermit) -> (Request, Arc<Mut
 
 struct CountedBody {
     body: Body,
-    permit: Arc<Mutex<BodyPermit>>,
+    permit: Arc<Mutex<BytesPermit>>,
 }
 
 impl HttpBody for CountedBody {
@@ -68,7 +68,7 @@ mod tests {
     use graph::UserId;
     use std::time::Duration;
 
-    async fn read(quota: &Quota, user: &str, bytes: usize) -> (u16, Arc<Mutex<BodyPermit>>) {
+    async fn read(quota: &Quota, user: &str, bytes: usize) -> (u16, Arc<Mutex<BytesPermit>>) {
         let (request, permit) = counted(Request::new(Body::from(vec![b'x'; bytes])), quota.body(&UserId::from(user)).unwrap());
         let end = params::read(request.into_body(), 1 << 20, Duration::from_secs(60)).await;
         (end.map_or_else(|problem| problem.status.as_u16(), |_| 200), permit)
@@ -84,5 +84,30 @@ mod tests {
         assert_eq!(read(&quota, "bob", 60 << 10).await.0, 200);
         drop(kept);
         assert_eq!(read(&quota, "ada", 60 << 10).await.0, 200);
+    }
+
+    /// Four users who may have a quarter of all bytes each send that much, slowly: nobody else may notice.
+    #[tokio::test]
+    async fn slow_senders_with_large_bodies_leave_room_for_others() {
+        let quota = Quota::new(Limits { bodies_bytes_max: 256 << 10, bodies_bytes_total_max: 1 << 20, ..Limits::default() });
+        let senders: Vec<_> = (0..4)
+            .map(|number| {
+                let pieces = futures::stream::iter((0..32).map(|_| Ok::<_, std::io::Error>(vec![b'x'; 8 << 10])));
+                // The end never comes.
+                let slow = Body::from_stream(futures::StreamExt::chain(pieces, futures::stream::pending()));
+                let (request, permit) = counted(Request::new(slow), quota.body(&UserId::from(format!("slow{number}"))).unwrap());
+                (tokio::spawn(params::read(request.into_body(), 1 << 20, Duration::from_secs(60))), permit)
+            })
+            .collect();
+        // They have sent what they could.
+        for _ in 0..500 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(read(&quota, "ada", 60 << 10).await.0, 200);
+        assert_eq!(read(&quota, "bob", 100 << 10).await.0, 200);
+        for (sender, permit) in senders {
+            sender.abort();
+            drop(permit);
+        }
     }
 }

@@ -51,6 +51,7 @@ pub mod registry;
 mod rendering;
 pub mod rights;
 pub mod service;
+mod shared_bytes;
 pub mod tls;
 mod traced;
 mod turn;

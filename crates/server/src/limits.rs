@@ -90,7 +90,7 @@ limits! {
     upload_bytes_max = 20 * MIB, 1_024 => GIB;
     /// Bytes of request bodies of one user in memory at the same time; the same for long responses that were not read yet.
     bodies_bytes_max = 32 * MIB, 1_024 => 64 * GIB;
-    /// Bytes of request bodies of all users in memory at the same time.
+    /// Bytes of request bodies of all users in memory at the same time, of which one user has at most as many as are free; the same for long responses.
     bodies_bytes_total_max = 128 * MIB, 1_024 => 64 * GIB;
     /// Bytes of documents that one user has uploaded.
     uploads_bytes_max = 500 * MIB, 1_024 => 1_024 * GIB;
@@ -127,8 +127,9 @@ impl Limits {
     /// A body that is allowed by itself must fit into what is allowed at the same time.
     fn check(&self) -> Result<(), LimitError> {
         for larger in ["body_bytes_max", "langserve_body_bytes_max", "upload_bytes_max"] {
-            for name in ["bodies_bytes_max", "bodies_bytes_total_max"] {
-                let (bytes, most) = (self.get(larger).unwrap_or_default(), self.get(name).unwrap_or_default());
+            // Of the total, as much as one user has must stay free.
+            for (name, most) in [("bodies_bytes_max", self.bodies_bytes_max), ("bodies_bytes_total_max", self.bodies_bytes_total_max / 2)] {
+                let bytes = self.get(larger).unwrap_or_default();
                 if bytes > most {
                     return Err(LimitError::Contradiction { name, most, larger, bytes });
                 }
@@ -186,6 +187,8 @@ mod tests {
         }
         let error = limits(json!({ "upload_bytes_max": 64 << 20 })).unwrap_err().to_string();
         assert!(error.contains("raise bodies_bytes_max"), "{error}");
+        let error = limits(json!({ "bodies_bytes_total_max": 32 << 20 })).unwrap_err().to_string();
+        assert!(error.contains("upload_bytes_max (20971520 bytes)") && error.contains("raise bodies_bytes_total_max"), "{error}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::limits::{Limits, count};
 use crate::problem::Problem;
+use crate::shared_bytes::{BytesPermit, SharedBytes};
 
 #[derive(Clone)]
 pub struct Quota(Arc<Inner>);
@@ -18,7 +19,8 @@ struct Inner {
     users: Mutex<HashMap<UserId, User>>,
     total: Mutex<Bucket>,
     streams: Arc<Semaphore>,
-    bodies: Arc<Semaphore>,
+    bodies: SharedBytes,
+    responses: SharedBytes,
 }
 
 struct User {
@@ -26,8 +28,9 @@ struct User {
     at_once: Arc<Semaphore>,
     runs: Arc<Semaphore>,
     streams: Arc<Semaphore>,
-    bodies: Arc<Semaphore>,
-    responses: Arc<Semaphore>,
+    bodies: SharedBytes,
+    responses: SharedBytes,
+    lists: Arc<Semaphore>,
 }
 
 /// Tokens that refill at a rate.
@@ -60,16 +63,9 @@ pub struct StreamPermit {
     _total: OwnedSemaphorePermit,
 }
 
-/// Memory that the body of one request takes, counted in KiB; given back when this is dropped.
-pub(crate) struct BodyPermit {
-    user: OwnedSemaphorePermit,
-    total: OwnedSemaphorePermit,
-    of_user: Arc<Semaphore>,
-    of_all: Arc<Semaphore>,
-    bytes: u64,
-}
-
 const KIB: u64 = 1_024;
+/// Lists of one user that are read at once.
+const LISTS_MAX: usize = 4;
 /// Responses up to this length are limited by the number of requests only.
 const RESPONSE_BYTES_FREE: u64 = 64 * KIB;
 /// Users come from the store, so there are few; this bounds memory in any case.
@@ -79,8 +75,8 @@ impl Quota {
     pub fn new(limits: Limits) -> Self {
         let total = Mutex::new(Bucket::new(limits.requests_per_second_total_max));
         let streams = Arc::new(Semaphore::new(count(limits.streams_total_max)));
-        let bodies = Arc::new(Semaphore::new(count(limits.bodies_bytes_total_max.div_ceil(KIB))));
-        Quota(Arc::new(Inner { limits, users: Mutex::default(), total, streams, bodies }))
+        let [bodies, responses] = [limits.bodies_bytes_total_max; 2].map(SharedBytes::new);
+        Quota(Arc::new(Inner { limits, users: Mutex::default(), total, streams, bodies, responses }))
     }
 
     pub fn limits(&self) -> Limits {
@@ -127,23 +123,28 @@ impl Quota {
     }
 
     /// Memory for the body of a request; more is taken as it arrives.
-    pub(crate) fn body(&self, user: &UserId) -> Result<BodyPermit, Problem> {
-        let (of_user, of_all) = (self.of(user, |of| of.bodies.clone()), self.0.bodies.clone());
-        let take = |from: &Arc<Semaphore>| from.clone().try_acquire_many_owned(0).map_err(|error| Problem::internal(&error));
-        let (user, total) = (take(&of_user)?, take(&of_all)?);
-        Ok(BodyPermit { user, total, of_user, of_all, bytes: 0 })
+    pub(crate) fn body(&self, user: &UserId) -> Result<BytesPermit, Problem> {
+        let permit = BytesPermit::empty(self.of(user, |of| of.bodies.clone()), self.0.bodies.clone());
+        permit.ok_or_else(|| Problem::internal(&"the quota of bodies was closed"))
+    }
+
+    /// A place for reading a list out of the store. Of one user few are read at once; more wait, so that requests of others do not wait behind all of them.
+    pub(crate) async fn listing(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
+        let lists = self.of(user, |of| of.lists.clone());
+        lists.acquire_owned().await.map_err(|error| Problem::internal(&error))
     }
 
     /// Memory for a response that is complete, until it was sent: whoever reads slowly must not keep many long ones in memory. Short ones are not counted.
-    pub(crate) fn response(&self, user: &UserId, bytes: u64) -> Result<Option<OwnedSemaphorePermit>, Problem> {
+    pub(crate) fn response(&self, user: &UserId, bytes: u64) -> Result<Option<BytesPermit>, Problem> {
         if bytes <= RESPONSE_BYTES_FREE {
             return Ok(None);
         }
-        let bytes_max = self.0.limits.bodies_bytes_max;
+        let Limits { bodies_bytes_max, bodies_bytes_total_max, .. } = self.0.limits;
+        let permit = BytesPermit::empty(self.of(user, |of| of.responses.clone()), self.0.responses.clone());
         // One that is longer than all that is allowed is sent alone.
-        let kib = u32::try_from(bytes.min(bytes_max).div_ceil(KIB)).unwrap_or(u32::MAX);
-        let taken = self.of(user, |of| of.responses.clone().try_acquire_many_owned(kib));
-        taken.map(Some).map_err(|_| Problem::too_many(format!("responses of {bytes_max} bytes are on their way to you; read them first"), 1))
+        let taken = permit.and_then(|mut permit| permit.grow(bytes.min(bodies_bytes_max).min(bodies_bytes_total_max / 2)).then_some(permit));
+        let words = || format!("too many long responses are on their way (bodies_bytes_max of a user is {bodies_bytes_max} bytes); read yours first");
+        taken.map(Some).ok_or_else(|| Problem::too_many(words(), 1))
     }
 
     fn of<T>(&self, user: &UserId, then: impl FnOnce(&mut User) -> T) -> T {
@@ -158,8 +159,9 @@ impl Quota {
             at_once: Arc::new(Semaphore::new(count(limits.requests_at_once_max))),
             runs: Arc::new(Semaphore::new(count(limits.runs_max))),
             streams: Arc::new(Semaphore::new(count(limits.streams_max))),
-            bodies: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
-            responses: Arc::new(Semaphore::new(count(limits.bodies_bytes_max.div_ceil(KIB)))),
+            bodies: SharedBytes::new(limits.bodies_bytes_max),
+            responses: SharedBytes::new(limits.bodies_bytes_max),
+            lists: Arc::new(Semaphore::new(LISTS_MAX)),
         });
         then(of)
     }
@@ -174,22 +176,6 @@ impl User {
         self.runs.available_permits() < count(limits.runs_max)
             || self.streams.available_permits() < count(limits.streams_max)
             || self.at_once.available_permits() < count(limits.requests_at_once_max)
-    }
-}
-
-impl BodyPermit {
-    /// Makes room for `more` bytes, unless the user or the server has too many in memory already.
-    pub(crate) fn grow(&mut self, more: u64) -> bool {
-        let before = self.bytes.div_ceil(KIB);
-        let after = (self.bytes + more).div_ceil(KIB);
-        let Ok(kib) = u32::try_from(after - before) else { return false };
-        let (Ok(user), Ok(total)) = (self.of_user.clone().try_acquire_many_owned(kib), self.of_all.clone().try_acquire_many_owned(kib)) else {
-            return false;
-        };
-        self.user.merge(user);
-        self.total.merge(total);
-        self.bytes += more;
-        true
     }
 }
 
@@ -214,7 +200,7 @@ mod tests {
     #[test]
     fn requests_streams_and_bodies_are_bounded_per_user_and_in_total() {
         let limits = Limits { requests_at_once_max: 1, streams_max: 2, streams_total_max: 3, ..Limits::default() };
-        let quota = Quota::new(Limits { bodies_bytes_max: 10 << 10, bodies_bytes_total_max: 16 << 10, ..limits });
+        let quota = Quota::new(Limits { bodies_bytes_max: 1_000 << 10, bodies_bytes_total_max: 2_000 << 10, ..limits });
         let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
         let first = quota.request(&ada).unwrap();
         assert_eq!(quota.request(&ada).unwrap_err().status, 429);
@@ -227,10 +213,24 @@ mod tests {
         assert_eq!(quota.stream(&bob).map(drop).unwrap_err().status, 503);
 
         let (mut of_ada, mut of_bob) = (quota.body(&ada).unwrap(), quota.body(&bob).unwrap());
-        assert!(of_ada.grow(9_000) && of_ada.grow(1_000) && !of_ada.grow(5_000), "of one user");
-        assert!(of_bob.grow(5_000) && !of_bob.grow(4_000), "of all users");
+        assert!(of_ada.grow(900 << 10) && of_ada.grow(50 << 10) && !of_ada.grow(200 << 10), "of one user");
+        assert!(of_bob.grow(500 << 10) && !of_bob.grow(250 << 10), "no more than is free");
         drop(of_ada);
-        assert!(of_bob.grow(4_000));
+        assert!(of_bob.grow(250 << 10));
+    }
+
+    #[tokio::test]
+    async fn lists_of_one_user_wait_for_one_another() {
+        let quota = Quota::new(Limits::default());
+        let (ada, bob) = (UserId::from("ada"), UserId::from("bob"));
+        let mut held = Vec::new();
+        for _ in 0..LISTS_MAX {
+            held.push(quota.listing(&ada).await.unwrap());
+        }
+        let waits = tokio::time::timeout(std::time::Duration::from_millis(5), quota.listing(&ada)).await;
+        assert!(waits.is_err() && quota.listing(&bob).await.is_ok());
+        held.pop();
+        assert!(quota.listing(&ada).await.is_ok());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use graph::UserId;
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use store::{NewRecord, RECORDS_LISTED_BYTES_MAX, RecordFilter, Store};
 
 use crate::guard::now_ms;
@@ -53,6 +53,17 @@ pub(crate) async fn list<T: DeserializeOwned>(store: &dyn Store, user: &UserId, 
     rows.into_iter().map(StoredRecord::read).collect()
 }
 
+/// When each of one user's documents was changed, and its key; the oldest first. Documents are read page by page, and only this is kept of them.
+pub(crate) async fn by_age(store: &dyn Store, user: &UserId, kind: &'static str) -> Result<Vec<(i64, String)>, Problem> {
+    let mut pages = Pages::<IgnoredAny> { user: Some(user.clone()), ..Pages::of(kind) };
+    let mut times = Vec::new();
+    while let Some(page) = pages.next(store).await? {
+        times.extend(page.into_iter().map(|kept| (kept.updated_ms, kept.key)));
+    }
+    times.sort_unstable();
+    Ok(times)
+}
+
 pub(crate) async fn remove(store: &dyn Store, user: &UserId, kind: &str, key: &str) -> Result<bool, Problem> {
     Ok(store.drop_record(user, kind, key).await?)
 }
@@ -60,9 +71,10 @@ pub(crate) async fn remove(store: &dyn Store, user: &UserId, kind: &str, key: &s
 /// Documents of a kind that are read at once.
 const PAGE: usize = 500;
 
-/// Everybody's documents of a kind, page by page: however many one user has, those of the others are reached.
+/// Documents of a kind, page by page; of everybody, or of one user. However many one user has, those of the others are reached.
 pub(crate) struct Pages<T> {
     kind: &'static str,
+    user: Option<UserId>,
     after: Option<(String, UserId)>,
     page: usize,
     is_last: bool,
@@ -71,7 +83,7 @@ pub(crate) struct Pages<T> {
 
 impl<T: DeserializeOwned> Pages<T> {
     pub(crate) fn of(kind: &'static str) -> Pages<T> {
-        Pages { kind, after: None, page: PAGE, is_last: false, read: PhantomData }
+        Pages { kind, user: None, after: None, page: PAGE, is_last: false, read: PhantomData }
     }
 
     /// `None` after the last one. A document that cannot be read is left out, and the log says which: it must not stop the others.
@@ -80,7 +92,7 @@ impl<T: DeserializeOwned> Pages<T> {
             return Ok(None);
         }
         let after = self.after.take();
-        let filter = RecordFilter { kind: self.kind.to_owned(), user: None, key_prefix: String::new(), after, limit: self.page };
+        let filter = RecordFilter { kind: self.kind.to_owned(), user: self.user.clone(), key_prefix: String::new(), after, limit: self.page };
         let rows = store.records(filter).await?;
         // Large documents make a page shorter than was asked for.
         self.is_last = rows.is_empty();
@@ -128,5 +140,10 @@ mod tests {
         assert!(refused.status == 507 && refused.message.contains("ask for a part"), "{}", refused.message);
         assert_eq!(list::<Value>(&store, &ada, "kind", "3").await.unwrap().len(), 1);
         assert!(list::<Value>(&store, &ada, "other", "").await.unwrap().is_empty());
+        // What is too old is found all the same.
+        put(&store, &ada, "kind", "4", &json!("newer")).await.unwrap();
+        put(&store, &UserId::from("bob"), "kind", "0", &json!("of somebody else")).await.unwrap();
+        let all = by_age(&store, &ada, "kind").await.unwrap();
+        assert!(all.len() == 10 && all.is_sorted(), "{all:?}");
     }
 }

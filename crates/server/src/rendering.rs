@@ -40,17 +40,22 @@ impl Renderer {
     }
 
     pub(crate) async fn run<T: Send + 'static>(&'static self, user: &UserId, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-        let place = self.place(user).await?;
-        let done = tokio::task::spawn_blocking(move || {
-            // Kept until the work is done, also when its request is gone.
-            let _place = place;
-            work()
-        });
-        done.await.map_err(|error| Problem::internal(&error))
+        self.place(user).await?.run(work).await
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<UserId, Arc<Semaphore>>> {
         self.users.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl RenderPermit {
+    pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+        let done = tokio::task::spawn_blocking(move || {
+            // Kept until the work is done, also when its request is gone.
+            let _permit = self;
+            work()
+        });
+        done.await.map_err(|error| Problem::internal(&error))
     }
 }
 

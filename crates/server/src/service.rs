@@ -130,7 +130,8 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
     };
     request.extensions_mut().insert(quota.limits());
     let (request, kept) = bodies::counted(request, body);
-    let is_read = request.method() == Method::GET;
+    // What was changed must not be answered as if it was not; searches of LangGraph change nothing.
+    let is_read = request.method() == Method::GET || ["/search", "/history", "/namespaces"].iter().any(|end| request.uri().path().ends_with(end));
     let response = next.run(request).await;
     drop(kept);
     // A stream has no length, and is counted as a stream.

@@ -5,11 +5,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use graph::UserId;
-use index::{Error, Folders, Location, OwnedFolder, Report, State};
+use index::{Error, Folders, Location, OwnedFolder, RefreshWatcher, Report, State};
 use server::problem::{Problem, StatusCode};
 use store::Store;
 use wire::api;
@@ -39,6 +40,15 @@ struct Inner {
     shared: Option<SharedUploads>,
     looked: Mutex<LastRefresh>,
     wanted: tokio::sync::Notify,
+    /// Something was uploaded or deleted since the folders were scanned.
+    is_changed: AtomicBool,
+}
+
+impl Inner {
+    fn want_refresh(&self) {
+        self.is_changed.store(true, Ordering::SeqCst);
+        self.wanted.notify_one();
+    }
 }
 
 /// What is kept of what users upload.
@@ -71,8 +81,8 @@ impl Library {
             ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
         })?;
         let (looked, wanted) = (Mutex::default(), tokio::sync::Notify::new());
-        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, shared, looked, wanted });
-        inner.wanted.notify_one();
+        let inner = Arc::new(Inner { folders, named: named.to_vec(), uploads, kept, shared, looked, wanted, is_changed: AtomicBool::new(false) });
+        inner.want_refresh();
         if inner.shared.is_some() {
             tokio::spawn(keep_copy(Arc::downgrade(&inner)));
         }
@@ -106,8 +116,11 @@ impl Library {
                 continue;
             }
             let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
-            let skipped = entry.path().to_str().and_then(|path| looked.report.skipped.get(path));
-            let (state, why) = match (looked.began.is_some_and(|began| began > written), skipped) {
+            let path = entry.path();
+            let path = path.to_str().unwrap_or_default();
+            let skipped = looked.report.skipped.get(path);
+            let is_read = looked.began.is_some_and(|began| began > written) && !looked.report.waiting.contains(path);
+            let (state, why) = match (is_read, skipped) {
                 (false, _) => (api::DocumentState::Waiting, looked.trouble.clone()),
                 (true, Some(why)) => (api::DocumentState::Failed, Some(why.to_string())),
                 (true, None) => (api::DocumentState::Indexed, None),
@@ -137,7 +150,7 @@ impl Library {
         };
         match shared.put(user, name, &bytes, FILES_MAX as u64, self.0.kept.bytes_max).await? {
             true => {
-                self.0.wanted.notify_one();
+                self.0.want_refresh();
                 Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
             }
             false => Err(self.too_much()),
@@ -166,7 +179,7 @@ impl Library {
         let mut file = tempfile::Builder::new().prefix(".upload-").tempfile_in(&folder).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
         file.persist(folder.join(name)).map_err(|error| failed(error.error))?;
-        self.0.wanted.notify_one();
+        self.0.want_refresh();
         Ok(api::Uploaded { name: name.to_owned(), bytes: bytes.len() as u64 })
     }
 
@@ -201,7 +214,7 @@ impl Library {
         };
         match shared.remove(user, name).await? {
             true => {
-                self.0.wanted.notify_one();
+                self.0.want_refresh();
                 Ok(())
             }
             false => Err(Problem::not_found("document")),
@@ -211,7 +224,7 @@ impl Library {
     fn remove_here(&self, user: &UserId, name: &str) -> std::result::Result<(), Problem> {
         match fs::remove_file(self.folder(user).join(name)) {
             Ok(()) => {
-                self.0.wanted.notify_one();
+                self.0.want_refresh();
                 Ok(())
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(Problem::not_found("document")),
@@ -235,7 +248,7 @@ async fn keep_copy(library: std::sync::Weak<Inner>) {
         let Some(inner) = library.upgrade() else { return };
         let Some(shared) = &inner.shared else { return };
         match shared.sync().await {
-            Ok(true) => inner.wanted.notify_one(),
+            Ok(true) => inner.want_refresh(),
             Ok(false) => {}
             Err(error) => tracing::warn!("uploads of other servers could not be compared, trying again: {error}"),
         }
@@ -286,6 +299,20 @@ async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
     }
 }
 
+/// Tells the library what can be found while a refresh goes on, and the refresh what was uploaded meanwhile.
+struct Watcher(Arc<Inner>);
+
+impl RefreshWatcher for Watcher {
+    fn is_changed(&mut self) -> bool {
+        self.0.is_changed.swap(false, Ordering::SeqCst)
+    }
+
+    fn committed(&mut self, looked: SystemTime, report: &Report) {
+        let mut last = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        *last = LastRefresh { began: Some(looked), report: report.clone(), trouble: None };
+    }
+}
+
 /// Refreshes the index after each change. Ends with the library.
 async fn refresh_loop(library: std::sync::Weak<Inner>) {
     let mut tries = 0;
@@ -298,12 +325,14 @@ async fn refresh_loop(library: std::sync::Weak<Inner>) {
             }
         }
         let began = SystemTime::now();
-        let folders = inner.folders.clone();
-        let refreshed = tokio::task::spawn_blocking(move || folders.refresh(&mut |_| ())).await;
+        inner.is_changed.store(false, Ordering::SeqCst);
+        let mut watcher = Watcher(inner.clone());
+        let refreshed = tokio::task::spawn_blocking(move || watcher.0.folders.clone().refresh_watched(&mut watcher)).await;
         let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(Ok(report)) => {
-                *looked = LastRefresh { began: Some(began), report, trouble: None };
+                // The folders may have been scanned again since.
+                *looked = LastRefresh { began: looked.began.max(Some(began)), report, trouble: None };
                 tries = 0;
             }
             Ok(Err(Error::Busy)) if tries < TRIES_MAX => {

@@ -1,12 +1,14 @@
 //! Somebody who sends all of `lab/hostile` again and again, keeps connections half open, and asks for as much as is answered.
 
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Method;
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 
 use super::calm::RegularUser;
 use super::requests::{self, Body, OtherUser, Request};
@@ -18,11 +20,15 @@ const HALF_OPEN: usize = 100;
 /// Requests in one flood, at the same time.
 const FLOOD: usize = 200;
 const STREAMS: usize = 80;
+/// Bodies that never end, and the bytes that are sent of each.
+const SLOW_BODIES: usize = 5;
+const SLOW_BYTES: usize = 8 << 20;
 /// How often each form of an answer is asked for at the same time.
 const RENDERED: usize = 4;
 
 pub(super) struct Attacker {
     http: reqwest::Client,
+    address: Ipv4Addr,
     url: String,
     user: String,
     token: String,
@@ -34,21 +40,24 @@ pub(super) struct Attacker {
 
 impl Attacker {
     pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &RegularUser, seen: Arc<Observations>) -> Attacker {
-        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build().expect("a client can be made");
+        // Each from an address of its own, as on a network; the regular users come from 127.0.0.1.
+        let address = Ipv4Addr::new(127, 0, 1, (from % 250) as u8 + 1);
+        let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).local_address(IpAddr::V4(address)).build().expect("a client can be made");
         let (thread, run) = victim.threads.last().cloned().unwrap_or_default();
         let other = OtherUser { user: victim.user.clone(), thread, run };
-        Attacker { http, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
+        Attacker { http, address, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
     }
 
     pub(super) async fn until(self, end: Instant) {
         let mut round = self.from;
         while Instant::now() < end {
-            match round % 6 {
+            match round % 7 {
                 0 => self.documents().await,
                 1 => self.requests().await,
                 2 => self.flood().await,
                 3 => self.half_open().await,
                 4 => self.streams().await,
+                5 => self.slow_bodies().await,
                 _ => self.guesses().await,
             }
             round += 1;
@@ -111,10 +120,9 @@ impl Attacker {
 
     /// Connections that send a little and wait.
     async fn half_open(&self) {
-        let address = self.url.trim_start_matches("http://");
         let mut open = Vec::new();
         for bytes in requests::raw().iter().cycle().take(HALF_OPEN) {
-            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect(address)).await else { break };
+            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), self.connect()).await else { break };
             self.seen.attacked();
             // The server may have closed it already.
             let _ = stream.write_all(&bytes[..bytes.len().min(40)]).await;
@@ -131,6 +139,39 @@ impl Attacker {
             let mut some = [0_u8; 512];
             let _ = tokio::time::timeout(Duration::from_millis(200), stream.read(&mut some)).await;
         }
+    }
+
+    async fn connect(&self) -> io::Result<TcpStream> {
+        let server = self.url.trim_start_matches("http://").parse().map_err(io::Error::other)?;
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((self.address, 0).into())?;
+        socket.connect(server).await
+    }
+
+    /// Uploads that send almost everything and then nothing, so that the server keeps it in memory.
+    async fn slow_bodies(&self) {
+        let (host, token) = (self.url.trim_start_matches("http://"), &self.token);
+        let head = format!(
+            "PUT /api/documents/slow.md HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\ncontent-type: application/octet-stream\r\ncontent-length: {}\r\n\r\n",
+            SLOW_BYTES + 1
+        );
+        let piece = vec![b'x'; 1 << 20];
+        let mut open = Vec::new();
+        for _ in 0..SLOW_BODIES {
+            let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(2), self.connect()).await else { break };
+            self.seen.attacked();
+            let send = async {
+                stream.write_all(head.as_bytes()).await?;
+                for _ in 0..SLOW_BYTES / piece.len() {
+                    stream.write_all(&piece).await?;
+                }
+                io::Result::Ok(())
+            };
+            // It is refused as soon as the user, or everybody, has too much in memory.
+            let _ = tokio::time::timeout(Duration::from_secs(5), send).await;
+            open.push(stream);
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
     }
 
     async fn streams(&self) {

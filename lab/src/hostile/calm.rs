@@ -112,7 +112,7 @@ impl RegularUser {
         };
         match answered.await {
             Ok((status, text)) => {
-                self.seen.answered(began.elapsed());
+                self.seen.answered(began.elapsed(), what);
                 self.seen.look(&self.user, what, &text);
                 if status == wanted {
                     return Some(text);

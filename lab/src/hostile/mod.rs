@@ -48,6 +48,7 @@ pub(crate) struct Observations {
 #[derive(Default)]
 struct Inner {
     latencies: Vec<Duration>,
+    slowest: Vec<(Duration, String)>,
     errors: Vec<String>,
     errors_count: u64,
     leaks: Vec<String>,
@@ -57,14 +58,22 @@ struct Inner {
 
 /// Complaints that are kept word for word; all are counted.
 const WORDS_MAX: usize = 10;
+const SLOWEST_MAX: usize = 8;
 
 impl Observations {
     fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn answered(&self, took: Duration) {
-        self.with(|inner| inner.latencies.push(took));
+    fn answered(&self, took: Duration, what: &str) {
+        self.with(|inner| {
+            inner.latencies.push(took);
+            // Ids are cut off: what counts is which route it was.
+            let route: String = what.split('/').take(3).collect::<Vec<_>>().join("/");
+            inner.slowest.push((took, route));
+            inner.slowest.sort_unstable_by(|one, other| other.cmp(one));
+            inner.slowest.truncate(SLOWEST_MAX);
+        });
     }
 
     fn error(&self, words: String) {
@@ -173,6 +182,7 @@ async fn phase(server: &mut Server, seen: &Arc<Observations>, users: Vec<Regular
     seen.with(|inner| Phase {
         seconds: started.elapsed().as_secs_f64(),
         latencies: std::mem::take(&mut inner.latencies),
+        slowest: std::mem::take(&mut inner.slowest),
         errors: std::mem::take(&mut inner.errors),
         errors_count: inner.errors_count,
         leaks: std::mem::take(&mut inner.leaks),

@@ -16,6 +16,8 @@ pub struct Report {
 pub struct Phase {
     pub seconds: f64,
     pub latencies: Vec<Duration>,
+    /// The slowest answers, by route.
+    pub slowest: Vec<(Duration, String)>,
     pub errors: Vec<String>,
     pub errors_count: u64,
     pub leaks: Vec<String>,
@@ -84,6 +86,7 @@ fn empty() -> Phase {
     Phase {
         seconds: 0.0,
         latencies: Vec::new(),
+        slowest: Vec::new(),
         errors: Vec::new(),
         errors_count: 0,
         leaks: Vec::new(),
@@ -114,6 +117,8 @@ impl fmt::Display for Report {
                 phase.peak_kib >> 10
             )?;
         }
+        let slowest = self.under.slowest.iter().map(|(took, route)| format!("{route} {} ms", took.as_millis()));
+        writeln!(f, "slowest under attack: {}", slowest.collect::<Vec<_>>().join(", "))?;
         Ok(())
     }
 }

@@ -90,12 +90,14 @@ class Layer(nn.Module):
 
 
 class Network(nn.Module):
-    HEADS, HEADS_KV, HEAD, EPSILON, BASE = 14, 2, 64, 1e-6, 1_000_000.0
+    HEADS_KV, EPSILON, BASE = 2, 1e-6, 1_000_000.0  # of the 0.5B and the 1.5B alike
 
     def __init__(self, weights, rank, scale, dtype):
         super().__init__()
         count = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("blk."))
         self.layers = nn.ModuleList(Layer(weights, at, rank, scale, dtype) for at in range(count))
+        self.HEAD = weights["blk.0.attn_k.weight"].shape[0] // self.HEADS_KV
+        self.HEADS = weights["blk.0.attn_q.weight"].shape[0] // self.HEAD
         self.register_buffer("embedding", weights["output.weight"].to(dtype))
         self.register_buffer("norm", weights["output_norm.weight"].to(dtype))
 

@@ -8,6 +8,7 @@ passages, whose replies the untuned model writes itself), unanswerable.json (a t
 
 import argparse, collections, hashlib, json, pathlib, random, subprocess
 
+import more_plans as M
 import questions as Q
 import tasks as T
 
@@ -82,7 +83,7 @@ def main():
     rng = random.Random(SEED)
     rng.shuffle(rows)
     checked = {
-        "plan": list(T.plans(SEED + 1, 3_000)),
+        "plan": [*T.plans(SEED + 1, 2_000), *M.plans(SEED + 7, 3_000)],
         "search plan": list(T.search_plans(rows[:1_800], SEED + 2)),
         "route": list(T.routes(args.routes, SEED + 3)),
         "intent": list(T.intents(SEED + 4)),

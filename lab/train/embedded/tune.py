@@ -15,9 +15,9 @@ from torch.nn import functional as F
 import network as N
 
 SEED = 20261116
-RANK, SCALE = 32, 2.0
-RATE, WARM = 4e-4, 0.03
-TOKENS_PER_STEP = 32_768
+SCALE = 2.0
+WARM = 0.03
+PART_BYTES = 12_000_000
 PLAIN_TOKENS_MAX = 160
 
 
@@ -32,8 +32,8 @@ def load(path):
     return out, arrays
 
 
-def batches(examples, rng):
-    """Examples of similar length together, about TOKENS_PER_STEP of them with padding."""
+def batches(examples, rng, tokens_per_step):
+    """Examples of similar length together, about `tokens_per_step` with padding."""
     order = list(range(len(examples)))
     rng.shuffle(order)
     groups = []
@@ -42,7 +42,7 @@ def batches(examples, rng):
         group, longest = [], 0
         for at in some:
             length = len(examples[at][0]) + len(examples[at][1])
-            if group and max(longest, length) * (len(group) + 1) > TOKENS_PER_STEP:
+            if group and max(longest, length) * (len(group) + 1) > tokens_per_step:
                 groups.append(group)
                 group, longest = [], 0
             group.append(at)
@@ -122,13 +122,13 @@ def measure(network, dev, arrays, end):
 
 
 def quantized(a, b):
-    """Each of the RANK parts has its own scale on both sides."""
+    """Each of the parts has its own scale on both sides."""
     scale_a, scale_b = a.abs().amax(1).clamp(min=1e-12) / 127, b.abs().amax(0).clamp(min=1e-12) / 127
     return (a / scale_a[:, None]).round().to(torch.int8), scale_a, (b / scale_b).round().to(torch.int8), scale_b
 
 
 def save(network, path, about):
-    """A safetensors file: for each matrix `a` (RANK × width) and `b` (rows × RANK) in int8 with their scales. The change is `b · a`."""
+    """A safetensors file: for each matrix `a` (rank × width) and `b` (rows × rank) in int8 with their scales. The change is `b · a`."""
     arrays = {}
     for at, layer in enumerate(network.layers):
         for name in N.MATRICES:
@@ -153,7 +153,11 @@ def main():
     parser.add_argument("--pack", required=True)
     parser.add_argument("--out", required=True)
     parser.add_argument("--seconds", type=float, default=420)
+    parser.add_argument("--rank", type=int, default=32)
+    parser.add_argument("--rate", type=float, default=4e-4)
+    parser.add_argument("--tokens-per-step", type=int, default=32_768, help="16384 for the 1.5B")
     parser.add_argument("--base-sha256", default="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32")
+    parser.add_argument("--only-train", action="store_true", help="without replies of its own and without measuring, where time is short")
     parser.add_argument("--small", action="store_true", help="a few examples, to try it out")
     args = parser.parse_args()
     out = pathlib.Path(args.out)
@@ -162,7 +166,7 @@ def main():
     torch.manual_seed(SEED)
     rng = random.Random(SEED)
     began = time.time()
-    network = N.Network(N.tensors(args.pack, device), RANK, SCALE, dtype)
+    network = N.Network(N.tensors(args.pack, device), args.rank, SCALE, dtype)
     data, arrays = load(pathlib.Path(args.pack) / "examples.npz.xz")
     if args.small:
         data = {name: rows[:6] for name, rows in data.items()}
@@ -177,6 +181,8 @@ def main():
         log.flush()
 
     note(what="loaded", train=len(data["train"]), dev=len(data["dev"]), plain=len(data["plain"]))
+    if args.only_train:
+        data["plain"] = data["plain"][:1]
     network.set_scale(0.0)
     plain = replies(network, data["plain"], arrays, PLAIN_TOKENS_MAX if not args.small else 8, end)
     kept = [(prompt, np.array([*ids, end], np.int64), kind) for (prompt, _, kind), (_, ids) in zip(data["plain"], plain) if len(ids) < PLAIN_TOKENS_MAX]
@@ -188,16 +194,16 @@ def main():
     network.set_scale(SCALE)
     train = data["train"] + kept
     parameters = [p for p in network.parameters() if p.requires_grad]
-    optimizer = torch.optim.AdamW(parameters, lr=RATE, betas=(0.9, 0.98), weight_decay=0.0, fused=device == "cuda")
+    optimizer = torch.optim.AdamW(parameters, lr=args.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=device == "cuda")
     started, step, epoch, total = time.time(), 0, 0, 0.0
     passed = lambda: (time.time() - started) / args.seconds
     while passed() < 1:
-        for group in batches(train, rng):
+        for group in batches(train, rng, args.tokens_per_step):
             share = passed()
             if share >= 1:
                 break
             for one in optimizer.param_groups:
-                one["lr"] = RATE * min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
+                one["lr"] = args.rate * min(1.0, (step + 1) / 50) * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * share)))
             loss, _ = loss_of(network, train, group, device)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -218,7 +224,14 @@ def main():
                 linear.a.copy_(a.float() * scale_a[:, None])
                 linear.b.copy_(b.float() * scale_b / SCALE)
         note(what="tuned, in int8", steps=step, epochs=epoch, dev_loss=dev_loss())
-        save(network, out / "adapter.safetensors", {"base_sha256": args.base_sha256, "rank": str(RANK), "steps": str(step), "seed": str(SEED)})
+        save(network, out / "adapter.safetensors", {"base_sha256": args.base_sha256, "rank": str(args.rank), "steps": str(step), "seed": str(SEED)})
+        # In parts too: what comes back from the training machine is limited in size.
+        whole = (out / "adapter.safetensors").read_bytes()
+        for at in range(0, len(whole), PART_BYTES):
+            (out / f"adapter.{at // PART_BYTES}").write_bytes(whole[at : at + PART_BYTES])
+        note(what="saved", bytes=len(whole))
+        if args.only_train:
+            return
         note(what="tuned, in int8", dev=measure(network, data["dev"], arrays, end))
 
 

@@ -1,5 +1,6 @@
 // An answer: Markdown, each sentence with its status, each citation a button that opens the passage.
 import { html } from "../core/html.js";
+import { lazy } from "../core/lazy.js";
 import { t } from "../core/words.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
@@ -18,8 +19,11 @@ const STATUS_TEXTS = { supported: () => "", weak: () => t("only weakly supported
 /// Who decided about a sentence; rules are what is expected, and not named.
 const decidedTexts = () => ({ verifier: t("decided by the verifier"), model: t("decided by the language model") });
 
-/// Text without statuses: a draft, or an imported message.
-export const Plain = ({ text }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} />`)}</div>`;
+const Diagram = lazy(async () => (await import("./diagram.js")).Diagram);
+const NO_SOURCES = { answer: {}, sentences: [], sources: [] };
+
+/// Text without statuses: a draft, in which diagrams are not drawn because their text still grows, or an imported message.
+export const Plain = ({ text, isDraft = false }) => html`<div class="prose">${blocks(text ?? "").map((block) => html`<${Block} block=${block} context=${isDraft ? null : NO_SOURCES} />`)}</div>`;
 
 export function Answer({ run, thread, answer }) {
   const sources = answer.sources ?? [];
@@ -43,7 +47,7 @@ export function Answer({ run, thread, answer }) {
 /// What the run wrote, each to be saved; pictures are shown.
 const Files = ({ files, thread }) =>
   files.length > 0 &&
-  html`<section class="files" aria-label=${t("Files")}>
+  html`<section class="files" role="group" aria-label=${t("Files")}>
     <h3>${t("Files")}</h3>
     <ul>
       ${files.map((file) => {
@@ -78,7 +82,7 @@ export function Standing({ sentences = [] }) {
 function Sources({ run, answer, sources }) {
   if (sources.length === 0) return null;
   return html`
-    <section class="sources" aria-label=${t("Sources")}>
+    <section class="sources" role="group" aria-label=${t("Sources")}>
       <h3>${t("Sources")}</h3>
       <ol>
         ${sources.map((source, at) => {
@@ -117,13 +121,14 @@ const Block = ({ block, context }) => {
     case "list":
       return block.isOrdered ? html`<ol start=${block.start}>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ol>` : html`<ul>${block.items.map((item) => html`<li dir="auto">${inner(item)}</li>`)}</ul>`;
     case "code":
+      if (context && block.language?.toLowerCase() === "mermaid") return html`<${Diagram} text=${block.text} />`;
       return html`<${Code} text=${block.text} language=${block.language} />`;
     case "quote":
       return html`<blockquote>${inner(block.blocks)}</blockquote>`;
     case "rule":
       return html`<hr />`;
     case "table":
-      return html`<div class="table" tabindex="0" role="region" aria-label=${t("Table")}><table>
+      return html`<div class="table" tabindex="0" role="group" aria-label=${t("Table")}><table>
         <thead><tr>${block.head.map((cell, at) => html`<th scope="col" class=${alignClass(block, at)} dir="auto">${text(cell)}</th>`)}</tr></thead>
         <tbody>${block.rows.map((row) => html`<tr>${row.map((cell, at) => html`<td class=${alignClass(block, at)} dir="auto">${text(cell)}</td>`)}</tr>`)}</tbody>
       </table></div>`;

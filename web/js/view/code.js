@@ -26,6 +26,6 @@ export function Code({ text, language }) {
   const label = language ? t("Code, {language}", { language }) : t("Code");
   return html`<div class="code-block">
     <div class="code-head"><span>${language || t("Code")}</span><button type="button" class="button-copy" aria-label=${isCopied ? t("Copied") : t("Copy the code")} onClick=${copy}><${Icon} name=${isCopied ? "check" : "copy"} size="14" />${isCopied ? t("Copied") : t("Copy")}</button></div>
-    <pre class="code" tabindex="0" role="region" aria-label=${label}><code>${parts.map((part) => (part.kind ? html`<span class=${`code-${part.kind}`}>${part.text}</span>` : part.text))}</code></pre>
+    <pre class="code" tabindex="0" role="group" aria-label=${label}><code>${parts.map((part) => (part.kind ? html`<span class=${`code-${part.kind}`}>${part.text}</span>` : part.text))}</code></pre>
   </div>`;
 }

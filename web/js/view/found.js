@@ -11,7 +11,7 @@ export function FoundBefore({ status, family }) {
   const found = [...family.runs.values()].map((run) => note(run, "found_before_failure")).findLast(Boolean);
   if (!found?.answer) return null;
   const sources = Array.isArray(found.sources) ? found.sources : [];
-  return html`<section class="draft draft-partial found-before" aria-label=${t("Found before the run failed")}>
+  return html`<section class="draft draft-partial found-before" role="group" aria-label=${t("Found before the run failed")}>
     <p class="draft-mark"><${Icon} name="info" size="14" />${t("Found before the run failed; no model wrote an answer from it.")}</p>
     <${Plain} text=${found.body ?? found.answer} />
     ${sources.length > 0 && html`<ol class="found-sources">${sources.map((source) => {

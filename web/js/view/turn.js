@@ -87,8 +87,8 @@ function Answered({ run, said, branching, suggest, isWanted }) {
       </div>
       ${isShown && family && html`<${Work} known=${known} flow=${run.flow} />`}
       ${(row.waiting ?? []).map((open) => html`<${PersonQuestion} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
-      ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} /></div>`}
-      ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} /></div>`}
+      ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} isDraft /></div>`}
+      ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} isDraft /></div>`}
       ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}
       <p class="hidden" role="status">${ending}</p>
       <${Ended} status=${status} row=${row} family=${family} />

@@ -18,12 +18,16 @@ const SUMMARY: &str = include_str!("summary.md");
 const SUMMARY_TOKENS_MAX: u32 = 700;
 /// Limit of each section, so that all of them fit.
 const SECTION_TOKENS_MAX: usize = 1_500;
+/// A first paragraph of so few words is a short answer, not the beginning of a text.
+const SHORT_WORDS_MAX: usize = 4;
 const NOT_COVERED: &str = "## Not covered";
 const NOTHING: &str = "Nothing was found for any section of the report";
 
 /// Result of a section's run.
 pub(super) struct Found {
     body: String,
+    /// The short form of the answer, if the model was asked for one; the first paragraph repeats it.
+    short: Option<String>,
     sentences: Vec<Sentence>,
     sources: Vec<Source>,
     passages: Vec<Passage>,
@@ -39,7 +43,13 @@ impl Found {
         let sources: Vec<Source> = list(output, "sources")?;
         let body = evidence::answer_body(text, !sources.is_empty());
         let body = body.split_once("\n\n**The sources disagree:**\n").map_or(body, |(body, _)| body);
-        Ok(Found { body: body.to_owned(), sentences: list(output, "sentences")?, sources, passages: list(output, "passages")? })
+        Ok(Found {
+            body: body.to_owned(),
+            short: output.get("short").and_then(Value::as_str).map(str::to_owned),
+            sentences: list(output, "sentences")?,
+            sources,
+            passages: list(output, "passages")?,
+        })
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -59,10 +69,32 @@ impl Found {
             });
             numbers.extend(place.map(|place| (*number, place + 1)));
         }
-        let lead = self.sentences.iter().find(|sentence| sentence.status == Status::Supported && !sentence.cites.is_empty());
+        let start = self.text_start();
+        let is_lead = |sentence: &&Sentence| sentence.range.start >= start && sentence.status == Status::Supported && !sentence.cites.is_empty();
+        let lead = self.sentences.iter().find(is_lead);
         let lead = lead.and_then(|sentence| Some(self.cited(sentence.range.start, self.body.get(sentence.range.clone())?, &numbers)));
-        let text = below(&self.cited(0, &self.body, &numbers));
+        let text = match self.body[start..].trim().is_empty() {
+            true => format!("Short answer: {}", self.cited(0, &self.body, &numbers).trim()),
+            false => below(&self.cited(start, &self.body[start..], &numbers)),
+        };
         Progress::Written { text, lead: lead.unwrap_or_default().trim().to_owned() }
+    }
+
+    /// The byte after a short answer that is a paragraph of its own: under a heading it is read without its question.
+    fn text_start(&self) -> usize {
+        let lead_in = self.body.len() - self.body.trim_start().len();
+        let end = self.body[lead_in..].find("\n\n").map_or(self.body.len(), |end| lead_in + end);
+        let first = without_remarks(&self.body[lead_in..end]);
+        let mut words = first.clone();
+        for citation in evidence::citations(&first).into_iter().rev() {
+            words.replace_range(citation.range, "");
+        }
+        let is_block = first.starts_with(['#', '-', '+', '>', '|', '`', '!']) || first.starts_with("* ") || words.trim_end().ends_with(':');
+        let is_item = first.split_once(['.', ')']).is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        let words = words.replace('*', "");
+        let words = words.trim().trim_end_matches('.').trim_end();
+        let is_short = self.short.as_deref() == Some(words) || words.split_whitespace().count() <= SHORT_WORDS_MAX;
+        if is_short && !is_block && !is_item { end } else { 0 }
     }
 
     /// A part of the body that begins at this byte, without remarks, and with the numbers of the report in its citations.
@@ -90,8 +122,12 @@ impl Found {
             text.extend(written.iter().map(|number| format!("[{number}]")));
         }
         text.push_str(&part[at..]);
-        [UNSUPPORTED_MARK, WEAK_MARK, CONTRADICTED_MARK].iter().fold(text, |text, mark| text.replace(mark, ""))
+        without_remarks(&text)
     }
+}
+
+fn without_remarks(text: &str) -> String {
+    [UNSUPPORTED_MARK, WEAK_MARK, CONTRADICTED_MARK].iter().fold(text.to_owned(), |text, mark| text.replace(mark, ""))
 }
 
 /// Headings of a section go below its own.

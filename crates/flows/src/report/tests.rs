@@ -196,6 +196,51 @@ fn without_a_usable_outline_a_fixed_one_is_researched() {
     }
 }
 
+/// What a small model answers in one word is no beginning of a section, nor a line of the summary.
+#[test]
+fn a_section_does_not_begin_with_a_bare_short_answer() {
+    let small_report = |synthesis: Value| {
+        let mut small = without_asking(json!({}));
+        small["model"] = json!({ "is_small": true, "context_tokens": 8_192 });
+        report(small, |effect| match effect.name() {
+            "plan" => Some(Reply::ok(json!({ "tasks": [{ "tool_name": "docs.search", "tool_arguments": { "query": "crash recovery" } }] }))),
+            "synthesis" => Some(Reply::ok(synthesis.clone())),
+            _ => None,
+        })
+    };
+    for short in ["checkpoint", "the last checkpoint", "from the last checkpoint of the log"] {
+        let run = small_report(json!({ "facts": [{ "sentence": LOG, "source": 1 }], "short_answer": short }));
+        let text = answer(&run);
+        let sentence = cited(LOG, 1);
+        assert!(text.contains(&format!("## Recovery\n\n{sentence}")) && text.contains(&format!("## Summary\n\n- {sentence}")), "{short}: {text}");
+        assert!(!text.contains(&format!("**{short}**")), "{short}: {text}");
+    }
+}
+
+#[test]
+fn a_first_paragraph_is_kept_unless_it_is_only_a_short_answer() {
+    let text = |answer: &str| {
+        let found = super::document::Found::read(&json!({ "answer": answer })).unwrap();
+        match found.renumbered(&mut Vec::new(), 9) {
+            super::Progress::Written { text, .. } => text,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (answer, expected) in [
+        ("Yes.\n\nThe log is replayed.", "The log is replayed."),
+        ("**Bath, Maine**\n\nHe was born there.", "He was born there."),
+        ("**50 grams** *(not supported by the sources)*\n\nIt is light.", "It is light."),
+        ("**50 grams**", "Short answer: **50 grams**"),
+        ("It weighs fifty grams at least.\n\nMore.", "It weighs fifty grams at least.\n\nMore."),
+        ("## Weight\n\nMore.", "### Weight\n\nMore."),
+        ("- one\n- two\n\nMore.", "- one\n- two\n\nMore."),
+        ("1. one\n\nMore.", "1. one\n\nMore."),
+        ("Two parts:\n\n- one\n- two", "Two parts:\n\n- one\n- two"),
+    ] {
+        assert_eq!(text(answer), expected, "{answer}");
+    }
+}
+
 #[test]
 fn sections_that_failed_are_named_and_a_dead_model_fails_the_run() {
     let is_cost = |effect: &Effect| matches!(effect, Effect::CallAgent(_)) && words(effect).contains("What does a commit");

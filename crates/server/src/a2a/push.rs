@@ -234,10 +234,8 @@ fn mark(task: &Task) -> String {
 
 async fn forget_old(a2a: &A2a, user: &UserId) -> Result<(), Problem> {
     let old_ms = now_ms() - DONE_KEPT_MS;
-    for kept in records::list::<Record>(a2a.store(), user, DONE, "").await? {
-        if kept.updated_ms < old_ms {
-            records::remove(a2a.store(), user, DONE, &kept.key).await?;
-        }
+    for (_, key) in records::by_age(a2a.store(), user, DONE).await?.into_iter().take_while(|(updated_ms, _)| *updated_ms < old_ms) {
+        records::remove(a2a.store(), user, DONE, &key).await?;
     }
     Ok(())
 }

@@ -84,8 +84,8 @@ impl A2a {
         };
         message.context_id.clone_from(&context);
         run.clone_into(&mut message.task_id);
-        let kept = History { context: context.clone(), messages: vec![message] };
-        history::put(self, &caller.who.user, run, &kept).await?;
+        let mut kept = History::new(&context, message);
+        history::put(self, &caller.who.user, run, &mut kept).await?;
         let first = Some(fresh(run, &kept, TaskState::Submitted));
         Ok(StartedTask { turn, context, first })
     }
@@ -118,7 +118,7 @@ impl A2a {
         kept.context.clone_from(&context);
         kept.push(asked);
         kept.push(message);
-        history::put(self, &who.user, run.as_str(), &kept).await?;
+        history::put(self, &who.user, run.as_str(), &mut kept).await?;
         push::schedule_notifications(self, &run);
         let first = Some(fresh(run.as_str(), &kept, TaskState::Working));
         Ok(StartedTask { turn, context, first })
@@ -161,7 +161,7 @@ fn fresh(run: &str, kept: &History, state: TaskState) -> Task {
         context_id: kept.context.clone(),
         status: TaskStatus { state, message: None, timestamp: calendar::shown(now_ms()) },
         artifacts: Some(Vec::new()),
-        history: kept.messages.clone(),
+        history: kept.clone().shown(run),
         metadata: None,
     }
 }

@@ -42,7 +42,7 @@ impl A2a {
         let (status, answered) = self.status(&row).await?;
         let context = context_of(who, &row, kept.as_ref());
         let mut said = match kept {
-            Some(kept) => kept.messages,
+            Some(kept) => kept.shown(row.run.as_str()),
             None => self.first_words(&row).await?,
         };
         let surplus = said.len().saturating_sub(shape.history.unwrap_or(usize::MAX));
@@ -116,6 +116,7 @@ impl A2a {
 
     /// The newest first, by when something last happened in them.
     pub(super) async fn list(&self, who: &Identity, query: &ListTasks) -> Result<TaskList, Problem> {
+        let _place = self.api().0.quota.listing(&who.user).await?;
         let page_size = query.page_size.unwrap_or(PAGE);
         if !(1..=PAGE_MAX).contains(&page_size) {
             return Err(wrong(format!("pageSize is 1 to {PAGE_MAX}")));

@@ -30,8 +30,7 @@ static EXPORTER: Renderer = Renderer::new(2);
 const SENTENCES_MAX: usize = 5_000;
 
 pub(super) async fn show(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Answer>, Problem> {
-    let row = api.run(&who, &run).await?;
-    Ok(Json(answer(&api, &who.user, &row).await?.0))
+    Ok(Json(of(&api, &who, &run).await?))
 }
 
 pub(super) async fn markdown(api: State<Api>, who: Extension<Identity>, run: Path<String>) -> Result<Response, Problem> {
@@ -55,9 +54,8 @@ pub(super) async fn span(
     Extension(who): Extension<Identity>,
     Path((run, number)): Path<(String, String)>,
 ) -> Result<Json<api::SpanInPlace>, Problem> {
-    let row = api.run(&who, &run).await?;
     let number: usize = number.parse().map_err(|_| Problem::not_found("span"))?;
-    let (answer, replies) = answer(&api, &who.user, &row).await?;
+    let (_, answer, replies) = answer(&api, &who, &run).await?;
     let span = answer.spans.into_iter().find(|span| span.n == number).ok_or_else(|| Problem::not_found("span"))?;
     let found = Span {
         text: span.text.clone(),
@@ -75,8 +73,7 @@ pub(super) async fn span(
 }
 
 async fn file(api: &Api, who: &Identity, run: &str, format: Format) -> Result<Response, Problem> {
-    let row = api.run(who, run).await?;
-    let (answer, _) = answer(api, &who.user, &row).await?;
+    let (row, answer, _) = answer(api, who, run).await?;
     let sources = answer.sources.iter().map(|source| (source.title.clone(), source.address.clone().unwrap_or_default())).collect();
     let export = Export::of_answer(format, &row.title, &answer.markdown, sources);
     let file_title = export.title.clone();
@@ -117,26 +114,30 @@ fn in_reply(span: &api::Span, replies: &[Found]) -> Option<api::Excerpt> {
 }
 
 /// An answer with what it stands on.
-pub(crate) async fn of(api: &Api, user: &UserId, row: &RunRow) -> Result<api::Answer, Problem> {
-    Ok(answer(api, user, row).await?.0)
+pub(crate) async fn of(api: &Api, who: &Identity, run: &str) -> Result<api::Answer, Problem> {
+    Ok(answer(api, who, run).await?.1)
 }
 
-/// An answer, and all that tools replied on the way to it.
-async fn answer(api: &Api, user: &UserId, row: &RunRow) -> Result<(api::Answer, Vec<Found>), Problem> {
-    let closing = engine::result_of(row);
+/// A run, its answer, and all that tools replied on the way to it.
+async fn answer(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, api::Answer, Vec<Found>), Problem> {
+    // Before the run is read: a long outcome takes a while too, and many of one user would keep others waiting.
+    let place = RENDERER.place(&who.user).await?;
+    let row = api.run(who, run).await?;
+    let closing = engine::result_of(&row);
     let output = match closing.map(|closing| closing.outcome) {
         Some(Outcome::Done { output }) => output,
         Some(Outcome::Failed { fault }) => return Err(Problem::conflict(format!("there is no answer: the run failed ({fault})"))),
         Some(Outcome::Cancelled { reason }) => return Err(Problem::conflict(format!("there is no answer: the run was stopped ({reason})"))),
         None => return Err(Problem::conflict("there is no answer yet; the run's events say when there is")),
     };
-    let (api, row) = (api.clone(), row.clone());
+    let api = api.clone();
     // Replaying a run and rendering its answer take a while for long ones.
     let runtime = tokio::runtime::Handle::current();
-    RENDERER
-        .run(user, move || {
+    place
+        .run(move || {
             let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
-            put_together(&api, &row, output, &past)
+            let (answer, replies) = put_together(&api, &row, output, &past);
+            (row, answer, replies)
         })
         .await
 }

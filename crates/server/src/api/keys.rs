@@ -31,17 +31,23 @@ pub(super) async fn put(
         return Err(Problem::invalid(format!("a key is one line of 1 to {VALUE_BYTES_MAX} bytes")));
     }
     let name = checked(&name)?;
-    // Written before it is done: what cannot be recorded is not done.
-    api.0.guard.record(Event::new(EventKind::KeyStored, who.user.as_str()).detail(name)).await?;
-    api.0.backend.set_key(name, Some(value)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    set(&api, &who, EventKind::KeyStored, name, Some(value)).await
 }
 
 pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Identity>, Path(name): Path<String>) -> Result<StatusCode, Problem> {
     must_operate(&who)?;
     let name = checked(&name)?;
-    api.0.guard.record(Event::new(EventKind::KeyRemoved, who.user.as_str()).detail(name)).await?;
-    api.0.backend.set_key(name, None).await?;
+    set(&api, &who, EventKind::KeyRemoved, name, None).await
+}
+
+/// Two lines in the audit log: one before, because what cannot be recorded is not done, and one that says how it ended.
+async fn set(api: &Api, who: &Identity, kind: EventKind, name: &str, value: Option<&str>) -> Result<StatusCode, Problem> {
+    let line = |state: &str| Event::new(kind, who.user.as_str()).detail(format!("{name}: {state}"));
+    api.0.guard.record(line("begun")).await?;
+    let done = api.0.backend.set_key(name, value).await;
+    let is_recorded = api.0.guard.record(line(if done.is_ok() { "done" } else { "failed" })).await;
+    done?;
+    is_recorded?;
     Ok(StatusCode::NO_CONTENT)
 }
 

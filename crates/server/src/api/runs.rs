@@ -171,6 +171,7 @@ pub(super) async fn list(
     Extension(who): Extension<Identity>,
     QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<api::Runs>, Problem> {
+    let _place = api.0.quota.listing(&who.user).await?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let text = |value: Option<String>| value.filter(|value| !value.is_empty());
     let statuses = match text(page.status) {

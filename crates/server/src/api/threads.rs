@@ -41,6 +41,7 @@ pub(super) async fn list(
     Extension(who): Extension<Identity>,
     QueryParams(page): QueryParams<Page>,
 ) -> Result<Json<api::Threads>, Problem> {
+    let _place = api.0.quota.listing(&who.user).await?;
     let limit = page.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let wanted = page.q.unwrap_or_default();
     if wanted.len() > WORDS_BYTES_MAX {
@@ -124,6 +125,7 @@ pub(super) async fn show(
     Path(thread): Path<String>,
     QueryParams(part): QueryParams<Part>,
 ) -> Result<Json<api::Conversation>, Problem> {
+    let _place = api.0.quota.listing(&who.user).await?;
     let store = api.0.engine.store();
     let thread = api.thread(&who, &thread).await?.thread;
     let filter = CardFilter { user: Some(who.user), thread: Some(thread.clone()), limit: 1, ..CardFilter::default() };

@@ -255,6 +255,7 @@ struct Search {
 }
 
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
+    let _place = graph.listing(who).await?;
     let mut all: Vec<Assistant> = graph.graph_ids().into_iter().map(|graph_id| graph.built_in(graph_id)).collect();
     all.extend(records::list(graph.store(), &who.user, ASSISTANT, "").await?.into_iter().map(made));
     let fits = |assistant: &Assistant| {

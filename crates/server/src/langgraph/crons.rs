@@ -186,6 +186,7 @@ struct Search {
 }
 
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
+    let _place = graph.listing(who).await?;
     let all: Vec<StoredRecord<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
     let fits = |kept: &&StoredRecord<CronRecord>| {
         let cron = &kept.value;

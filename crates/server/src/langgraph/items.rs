@@ -120,12 +120,17 @@ struct Search {
 }
 
 async fn search(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
+    let place = graph.listing(&caller.who).await?;
     let search: Search = read_or_default(&body)?;
     let namespace = search.namespace_prefix.clone().unwrap_or_default();
     check_labels(&namespace)?;
     let all: Vec<StoredRecord<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&namespace)).await?;
     // Megabytes may have to be looked through, which would hold up everybody else's requests.
-    let found = tokio::task::spawn_blocking(move || json_of(StatusCode::OK, &json!({ "items": ranked(all, &search) }))).await;
+    let found = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        json_of(StatusCode::OK, &json!({ "items": ranked(all, &search) }))
+    })
+    .await;
     found.map_err(|error| Problem::internal(&error).into())
 }
 
@@ -184,6 +189,7 @@ struct Namespaces {
 }
 
 async fn namespaces(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
+    let _place = graph.listing(&caller.who).await?;
     let wanted: Namespaces = read_or_default(&body)?;
     let (before, after) = (wanted.prefix.unwrap_or_default(), wanted.suffix.unwrap_or_default());
     let all: Vec<StoredRecord<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;

@@ -57,10 +57,10 @@ use graph::ThreadId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::Store;
-use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
 
 use crate::api::params;
-use crate::guard::now_ms;
+use crate::guard::{Identity, now_ms};
 use crate::langserve::{Refused, Service, json_of};
 use crate::problem::Problem;
 use crate::traced::traced;
@@ -123,6 +123,12 @@ impl LangGraph {
 
     fn store(&self) -> &dyn Store {
         &**self.engine().store()
+    }
+
+    /// A place for reading a list of a user, which is in memory for as long as it is held.
+    async fn listing(&self, who: &Identity) -> Result<Option<OwnedSemaphorePermit>, Refused> {
+        let Some(api) = &self.0.service.0.api else { return Ok(None) };
+        Ok(Some(api.0.quota.listing(&who.user).await?))
     }
 
     /// One at a time decides what happens next in a thread.

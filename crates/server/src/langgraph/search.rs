@@ -56,6 +56,7 @@ pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller
 
 /// Those of the user that fit, in the order that was asked for.
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Thread>, Refused> {
+    let _place = graph.listing(who).await?;
     let kept: Vec<StoredRecord<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
     let filter = CardFilter { user: Some(who.user.clone()), limit: CARDS_MAX, ..CardFilter::default() };
     let mut rows: BTreeMap<String, _> = BTreeMap::new();

@@ -21,6 +21,10 @@ use crate::langserve::{Caller, RawJson, Refused, json_of};
 
 /// Runs whose steps are looked through for a history.
 const RUNS_MAX: usize = 200;
+/// Bytes of the states of one run that are made at once; of a run with more, the newest.
+const MOMENTS_BYTES_MAX: usize = 16 << 20;
+/// A page of a history ends before the state with which it would be longer.
+const HISTORY_BYTES_MAX: usize = 8 << 20;
 /// Messages a client may put into a thread's state.
 const MESSAGES_MAX: usize = 5_000;
 
@@ -99,7 +103,7 @@ impl LangGraph {
         })
     }
 
-    /// Every place of a run, oldest first.
+    /// The places of a run, oldest first. Each has the whole conversation, so that of a long one only the newest are made.
     pub(super) async fn moments(&self, thread: &Thread, row: &RunRow) -> Result<Vec<CheckpointState>, Refused> {
         let (past, trouble) = History::up_to_error(self.store(), self.engine().flows(), &row.run).await.map_err(Refused::of)?;
         if let Some(error) = trouble.filter(|_| past.events.is_empty()) {
@@ -132,9 +136,15 @@ impl LangGraph {
                 at_ms,
             }
         };
+        let words: usize = past.events.iter().map(|told| if let Event::Said { content, .. } = &told.event { content.len() } else { 0 }).sum();
+        // Values have the messages too.
+        let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + words) + json_bytes(&more);
+        let entered = past.events.iter().filter(|told| matches!(told.event, Event::Entered { .. })).count();
+        let mut left_out = entered.saturating_sub((MOMENTS_BYTES_MAX / bytes_each.max(1)).max(1));
         let times = past.told_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
         for (told, at_ms) in past.events.iter().zip(times) {
             match &told.event {
+                Event::Entered { .. } if left_out > 0 => left_out -= 1,
                 Event::Entered { step, node } => {
                     let id = CheckpointId::Step { run: row.run.clone(), step: *step };
                     let next = moment(id, &said, None, vec![node.to_string()], json!(step), at_ms, &moments);
@@ -321,6 +331,7 @@ async fn history_by_query(State(graph): State<LangGraph>, caller: Caller, Path(i
 
 /// Newest first.
 async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQuery) -> Answer {
+    let _place = graph.listing(&caller.who).await?;
     let thread = graph.thread(&caller.who, id).await?;
     let limit = limit_of(past.limit);
     let before = match &past.before {
@@ -345,19 +356,44 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQ
             true => is_after = before.as_deref() != Some(&edited.id.to_string()),
         }
     }
-    for row in &runs {
+    let mut bytes = 0;
+    'runs: for row in &runs {
         if states.len() >= limit {
             break;
         }
         for moment in graph.moments(&thread, row).await?.iter().rev() {
             if is_after {
                 is_after = before.as_deref() != Some(&moment.id.to_string());
-            } else if fits(&moment.metadata) && states.len() < limit {
-                states.push(moment.json(&thread.id));
+            } else if fits(&moment.metadata) {
+                let state = moment.json(&thread.id);
+                bytes += json_bytes(&state);
+                if states.len() >= limit || (bytes > HISTORY_BYTES_MAX && !states.is_empty()) {
+                    break 'runs;
+                }
+                states.push(state);
             }
         }
     }
     Ok(json_of(StatusCode::OK, &states))
+}
+
+/// The length of a value as JSON, without making it.
+fn json_bytes(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // What cannot be written cannot be shown either.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 /// A run that was stopped or failed.

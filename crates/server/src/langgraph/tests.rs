@@ -185,6 +185,33 @@ async fn p3_a_thread_holds_a_conversation_with_its_state_and_history() {
     assert_eq!(server.refused("GET", &format!("/threads/{id}"), Value::Null).await.0, 404);
 }
 
+/// Each state has the whole conversation, so that a history grows with its square. A page of it is bounded, and pages reach all of it.
+#[tokio::test]
+async fn p3_a_long_history_comes_in_pages_of_bounded_size() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    for number in 0..4 {
+        let question = format!("{number} {}", "x".repeat(150_000));
+        server.json("POST", &format!("/threads/{thread}/runs/wait"), asks(&question)).await;
+    }
+    let path = format!("/threads/{thread}/history");
+    let (mut all, mut pages, mut before) = (Vec::new(), 0, Value::Null);
+    loop {
+        let (status, text) = server.send("POST", &path, json!({ "limit": 1000, "before": before }), &[]).await;
+        assert_eq!(status, 200, "{}", text.chars().take(300).collect::<String>());
+        let states: Vec<Value> = serde_json::from_str(&text).unwrap();
+        assert!(text.len() < 8 << 20 || states.len() == 1, "{} bytes", text.len());
+        let Some(last) = states.last() else { break };
+        before = last["checkpoint_id"].clone();
+        all.extend(states.into_iter().map(|state| state["checkpoint_id"].to_string()));
+        pages += 1;
+    }
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert!(count == 12 && all.len() == 12 && pages > 1, "{count} states in {pages} pages");
+}
+
 #[tokio::test]
 async fn p3_every_stream_mode_tells_the_same_run() {
     let server = serve().await;

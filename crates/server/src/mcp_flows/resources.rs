@@ -69,8 +69,7 @@ pub(super) async fn read(api: &Api, who: &Identity, uri: &str) -> Result<ReadRes
         return Ok(ReadResourceResult::new(vec![contents]).into());
     }
     let (run, part) = uri.strip_prefix(RUNS).and_then(|rest| rest.split_once('/')).ok_or_else(missing)?;
-    let row = api.run(who, run).await.map_err(refused)?;
-    let whole = answer::of(api, &who.user, &row).await.map_err(refused)?;
+    let whole = answer::of(api, who, run).await.map_err(refused)?;
     let contents = match part.strip_prefix("sources/").map(str::parse::<usize>) {
         None if part == "answer" => ResourceContents::text(whole.markdown, uri).with_mime_type("text/markdown"),
         Some(Ok(number)) => {

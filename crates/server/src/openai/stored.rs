@@ -16,6 +16,8 @@ use crate::turn::Sink;
 const LOGS_MAX: usize = 256;
 /// Bytes of pieces of text that one log keeps; the rest of the text is in the event that ends it.
 const PIECES_BYTES_MAX: usize = 4 << 20;
+/// Events that are copied at once for one reader.
+const COPIED_MAX: usize = 64;
 /// Bytes of all logs that are kept, of all users together; the oldest are dropped first.
 const LOGS_BYTES_MAX: usize = 64 << 20;
 
@@ -105,14 +107,19 @@ impl Log {
             let (count, is_over) = *state.borrow_and_update();
             let news: Vec<Value> = {
                 let events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-                events.get(next.min(count)..count).unwrap_or_default().to_vec()
+                let end = count.min(next.saturating_add(COPIED_MAX));
+                events.get(next.min(end)..end).unwrap_or_default().to_vec()
             };
+            let is_all = next.saturating_add(news.len()) >= count;
             for event in news {
                 if !sink.send(frame(&event)).await {
                     return;
                 }
                 next += 1;
                 sent += 1;
+            }
+            if !is_all {
+                continue;
             }
             if is_over {
                 let last = self.events.lock().unwrap_or_else(PoisonError::into_inner).last().cloned();

@@ -8,6 +8,8 @@ macro_rules! file {
 }
 
 pub(super) const FILES: &[(&str, &[u8])] = &[
+    file!("diagram/frame.html"),
+    file!("diagram/frame.js"),
     file!("icon-192.png"),
     file!("icon-512.png"),
     file!("icon.svg"),
@@ -27,6 +29,7 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
     file!("js/data/attachments.js"),
     file!("js/data/branches.js"),
     file!("js/data/conversation.js"),
+    file!("js/data/diagrams.js"),
     file!("js/data/drawer.js"),
     file!("js/data/inspect.js"),
     file!("js/data/notices.js"),
@@ -70,6 +73,7 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
     file!("js/view/composer.js"),
     file!("js/view/contents.js"),
     file!("js/view/conversation.js"),
+    file!("js/view/diagram.js"),
     file!("js/view/dialog.js"),
     file!("js/view/document_text.js"),
     file!("js/view/documents.js"),
@@ -140,8 +144,10 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
     file!("style/tokens.css"),
     file!("style/work.css"),
     file!("vendor/LICENSE-htm"),
+    file!("vendor/LICENSE-mermaid"),
     file!("vendor/LICENSE-preact"),
     file!("vendor/hooks.mjs"),
     file!("vendor/htm.mjs"),
+    file!("vendor/mermaid.tiny.js.gz"),
     file!("vendor/preact.mjs"),
 ];

@@ -2,12 +2,13 @@
 //!
 //! They are in the binary ([`files`]), pressed once at the start, and known by a hash of their content: what is asked for with its hash may be kept
 //! forever. Modules import one another by plain paths, so the import map is given a line for each; it is the one inline script, and the policy
-//! names its hash. In builds for developing, and with `BATON_WEB=DIR`, files are read from the folder each time, so that a change is seen at once.
+//! names its hash. A file stored as `NAME.gz` is served as `NAME`: large vendored files are compressed once, not at each start. Diagrams are drawn in a
+//! sandboxed frame of its own origin, whose document and scripts are in [`diagram_headers`]. In builds for developing, and with `BATON_WEB=DIR`, files are read from the folder each time, so that a change is seen at once.
 
 mod files;
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,13 +19,22 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use base64::Engine as _;
-use flate2::{Compression, write::GzEncoder};
+use flate2::{Compression, read::GzDecoder, write::GzEncoder};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::problem::Problem;
 
 const INDEX: &str = "index.html";
+/// Ending of files that are stored compressed.
+const STORED_GZIP: &str = ".gz";
+/// Limit of such a file when a client does not accept gzip.
+const UNPACKED_BYTES_MAX: u64 = 16 << 20;
+const DIAGRAM_FRAME: &str = "diagram/frame.html";
+const DIAGRAM_SCRIPTS: [&str; 2] = ["diagram/frame.js", "vendor/mermaid.tiny.js"];
+/// No network, no markup of its own script, an opaque origin even when the document is opened directly. Mermaid writes `<style>` into its drawings.
+const DIAGRAM_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; \
+                              sandbox allow-scripts";
 
 #[derive(Clone)]
 pub struct Page(Arc<Source>);
@@ -35,7 +45,8 @@ enum Source {
 }
 
 struct File {
-    plain: Bytes,
+    /// `None`: stored compressed, and unpacked for the rare client that does not accept gzip.
+    plain: Option<Bytes>,
     /// Where pressing is worth it.
     gzip: Option<Bytes>,
     hash: String,
@@ -65,7 +76,7 @@ async fn index(State(page): State<Page>, headers: HeaderMap) -> Response {
             Err(_) => return missing(),
         },
         Source::Packed(files) => match files.get(INDEX) {
-            Some(file) => (file.plain.clone(), Some(file)),
+            Some(file) => (file.plain.clone().unwrap_or_default(), Some(file)),
             None => return missing(),
         },
     };
@@ -82,37 +93,62 @@ async fn index(State(page): State<Page>, headers: HeaderMap) -> Response {
 
 async fn asset(State(page): State<Page>, UrlPath(path): UrlPath<String>, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
     let missing = || Problem::not_found("file").into_response();
-    match &*page.0 {
-        Source::Folder(folder) => {
-            let path = Path::new(&path);
-            let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-            // A link in the folder could lead out of it.
-            let real = folder.canonicalize().and_then(|root| folder.join(path).canonicalize().map(|file| (root, file)));
-            match real {
-                Ok((root, file)) if is_plain && file.starts_with(&root) && file.is_file() => match std::fs::read(&file) {
-                    Ok(bytes) => sent(&file.to_string_lossy(), bytes.into()),
-                    Err(_) => missing(),
-                },
-                _ => missing(),
-            }
-        }
+    let mut response = match &*page.0 {
+        Source::Folder(folder) => match (in_folder(folder, &path), in_folder(folder, &format!("{path}{STORED_GZIP}"))) {
+            (Some(bytes), _) => sent(&path, bytes.into()),
+            (None, Some(gzip)) => File::stored(gzip).respond(&path, &headers, false),
+            (None, None) => return missing(),
+        },
         Source::Packed(files) => match files.get(&path).filter(|_| path != INDEX) {
             Some(file) => {
                 let is_exact = query.as_deref().and_then(|query| query.strip_prefix("v=")) == Some(file.hash.as_str());
                 file.respond(&path, &headers, is_exact)
             }
-            None => missing(),
+            None => return missing(),
         },
+    };
+    response.headers_mut().extend(diagram_headers(&path));
+    response
+}
+
+/// The frame in which diagrams are drawn has an opaque origin, so that its scripts are loaded as those of another site.
+fn diagram_headers(path: &str) -> Vec<(header::HeaderName, HeaderValue)> {
+    let of = |name, value| (name, HeaderValue::from_static(value));
+    match path {
+        DIAGRAM_FRAME => vec![of(header::CONTENT_SECURITY_POLICY, DIAGRAM_POLICY), of(header::X_FRAME_OPTIONS, "SAMEORIGIN")],
+        _ if DIAGRAM_SCRIPTS.contains(&path) => vec![of(header::HeaderName::from_static("cross-origin-resource-policy"), "cross-origin")],
+        _ => Vec::new(),
     }
+}
+
+fn in_folder(folder: &Path, path: &str) -> Option<Vec<u8>> {
+    let path = Path::new(path);
+    let is_plain = path.components().all(|part| matches!(part, Component::Normal(_)));
+    // A link in the folder could lead out of it.
+    let (root, file) = (folder.canonicalize().ok()?, folder.join(path).canonicalize().ok()?);
+    (is_plain && file.starts_with(&root) && file.is_file()).then(|| std::fs::read(&file).ok())?
 }
 
 impl File {
     fn of(plain: Vec<u8>) -> File {
-        let hash = Sha256::digest(&plain)[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hash_of(&plain);
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         // Writing to memory does not fail; if it did, the file would go as it is.
         let gzip = encoder.write_all(&plain).and_then(|()| encoder.finish()).ok().filter(|gzip| gzip.len() < plain.len()).map(Bytes::from);
-        File { plain: plain.into(), gzip, hash }
+        File { plain: Some(plain.into()), gzip, hash }
+    }
+
+    fn stored(gzip: Vec<u8>) -> File {
+        File { plain: None, hash: hash_of(&gzip), gzip: Some(gzip.into()) }
+    }
+
+    fn unpacked(&self) -> Bytes {
+        let mut plain = Vec::new();
+        // The file is part of the program; a test unpacks it.
+        if let Err(error) = GzDecoder::new(self.gzip.as_deref().unwrap_or_default()).take(UNPACKED_BYTES_MAX).read_to_end(&mut plain) {
+            tracing::error!(%error, "a file of the page could not be unpacked");
+        }
+        plain.into()
     }
 
     fn respond(&self, name: &str, headers: &HeaderMap, is_exact: bool) -> Response {
@@ -122,7 +158,7 @@ impl File {
         let mut response = match &self.gzip {
             _ if text(header::IF_NONE_MATCH).contains(&tag) => StatusCode::NOT_MODIFIED.into_response(),
             Some(gzip) if text(header::ACCEPT_ENCODING).contains("gzip") => ([(header::CONTENT_ENCODING, "gzip")], gzip.clone()).into_response(),
-            _ => self.plain.clone().into_response(),
+            _ => self.plain.clone().unwrap_or_else(|| self.unpacked()).into_response(),
         };
         let more = [
             (header::CONTENT_TYPE, HeaderValue::from_static(media_type(name))),
@@ -137,14 +173,22 @@ impl File {
     }
 }
 
+fn hash_of(bytes: &[u8]) -> String {
+    Sha256::digest(bytes)[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
 fn sent(name: &str, bytes: Bytes) -> Response {
     ([(header::CONTENT_TYPE, media_type(name)), (header::CACHE_CONTROL, "no-store")], bytes).into_response()
 }
 
 fn pack(all: &[(&str, &[u8])]) -> BTreeMap<String, File> {
-    let mut packed: BTreeMap<String, File> = all.iter().map(|(name, bytes)| ((*name).to_owned(), File::of(bytes.to_vec()))).collect();
+    let file = |(name, bytes): &(&str, &[u8])| match name.strip_suffix(STORED_GZIP) {
+        Some(name) => (name.to_owned(), File::stored(bytes.to_vec())),
+        None => ((*name).to_owned(), File::of(bytes.to_vec())),
+    };
+    let mut packed: BTreeMap<String, File> = all.iter().map(file).collect();
     if let Some(index) = packed.get(INDEX) {
-        let html = hashed(&String::from_utf8_lossy(&index.plain), &packed);
+        let html = hashed(&String::from_utf8_lossy(index.plain.as_deref().unwrap_or_default()), &packed);
         packed.insert(INDEX.to_owned(), File::of(html.into_bytes()));
     }
     packed
@@ -182,8 +226,8 @@ fn policy(html: &str) -> String {
         format!(" 'sha256-{}'", base64::engine::general_purpose::STANDARD.encode(digest))
     });
     format!(
-        "default-src 'none'; script-src 'self'{}; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'",
+        "default-src 'none'; script-src 'self'{}; style-src 'self'; img-src 'self' data:; connect-src 'self'; font-src 'self'; manifest-src 'self'; frame-src 'self'; \
+         base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
         hash.unwrap_or_default()
     )
 }

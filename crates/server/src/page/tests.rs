@@ -6,7 +6,7 @@ const HTML: &str = "<link href=\"/assets/a.css\"><script type=\"importmap\">{\"i
 fn every_address_has_its_hash_and_the_policy_names_the_map() {
     let files: [(&str, &[u8]); 4] = [("index.html", HTML.as_bytes()), ("a.css", b"a{}"), ("p.mjs", b"export{}"), ("m.js", b"import './x.js'")];
     let packed = pack(&files);
-    let html = String::from_utf8(packed["index.html"].plain.to_vec()).unwrap();
+    let html = String::from_utf8(packed["index.html"].plain.clone().unwrap().to_vec()).unwrap();
     let address = |name: &str| format!("/assets/{name}?v={}", packed[name].hash);
     assert!(html.contains(&format!("href=\"{}\"", address("a.css"))) && html.contains(&format!("src=\"{}\"", address("m.js"))), "{html}");
     let map: Value = serde_json::from_str(&html[import_map(&html).unwrap()]).unwrap();
@@ -14,6 +14,47 @@ fn every_address_has_its_hash_and_the_policy_names_the_map() {
     assert_eq!(map["imports"]["/assets/m.js"], json!(address("m.js")));
     let digest = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(html[import_map(&html).unwrap()].as_bytes()));
     assert!(policy(&html).contains(&format!("script-src 'self' 'sha256-{digest}';")));
+}
+
+#[tokio::test]
+async fn a_file_that_is_stored_compressed_is_served_under_its_name() {
+    let body = async |response: Response| axum::body::to_bytes(response.into_body(), 16 << 20).await.unwrap();
+    let accepted = |value: &'static str| HeaderMap::from_iter([(header::ACCEPT_ENCODING, HeaderValue::from_static(value))]);
+    let (name, stored) = files::FILES.iter().find(|(name, _)| name.ends_with(STORED_GZIP)).unwrap();
+    let packed = pack(&[(name, stored)]);
+    let name = name.trim_end_matches(STORED_GZIP);
+    let gzip = packed[name].respond(name, &accepted("gzip, br"), false);
+    assert_eq!(
+        (&gzip.headers()["content-encoding"], &gzip.headers()["content-type"]),
+        (&"gzip".parse().unwrap(), &"text/javascript; charset=utf-8".parse().unwrap())
+    );
+    assert_eq!(body(gzip).await, *stored);
+    let plain = packed[name].respond(name, &accepted("identity"), false);
+    assert!(!plain.headers().contains_key("content-encoding"));
+    let plain = body(plain).await;
+    assert!(plain.len() > stored.len() && std::str::from_utf8(&plain).unwrap().contains("mermaid"));
+}
+
+/// The frame can load its two scripts and nothing else, has no origin, and can be framed by the page alone.
+#[tokio::test]
+async fn the_frame_of_diagrams_has_a_policy_of_its_own() {
+    let page = Page(Arc::new(Source::Packed(pack(files::FILES))));
+    let get = async |path: &str| asset(State(page.clone()), UrlPath(path.to_owned()), RawQuery(None), HeaderMap::new()).await;
+    let frame = get(DIAGRAM_FRAME).await;
+    assert_eq!(frame.headers()["content-security-policy"], DIAGRAM_POLICY);
+    assert!(["default-src 'none'", "sandbox allow-scripts", "frame-ancestors 'self'"].iter().all(|part| DIAGRAM_POLICY.contains(part)));
+    assert!(["connect-src", "img-src", "allow-same-origin", "'unsafe-eval'"].iter().all(|part| !DIAGRAM_POLICY.contains(part)));
+    for name in DIAGRAM_SCRIPTS {
+        let script = get(name).await;
+        assert_eq!(
+            (script.status(), &script.headers()["cross-origin-resource-policy"]),
+            (StatusCode::OK, &"cross-origin".parse().unwrap()),
+            "{name}"
+        );
+    }
+    for other in ["js/main.js", "icon.svg"] {
+        assert!(!get(other).await.headers().contains_key("cross-origin-resource-policy"), "{other}");
+    }
 }
 
 /// What is in the binary is what is in `web/`.

@@ -46,6 +46,7 @@ fn main() {
     a_reader_that_cannot_start_is_not_the_files_fault();
     if cfg!(target_os = "linux") {
         one_child_reads_many_files();
+        a_document_that_takes_long_leaves_a_reader_for_others();
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(pages_are_parsed_by_the_reader());
@@ -196,6 +197,20 @@ fn one_child_reads_many_files() {
         assert!(began.elapsed() < HANG, "the child outlives its reader");
         std::thread::sleep(Duration::from_millis(10));
     }
+}
+
+fn a_document_that_takes_long_leaves_a_reader_for_others() {
+    let reader = reader();
+    let (name, bytes) = honest();
+    std::thread::scope(|scope| {
+        let hostile = scope.spawn(|| reader.read(Path::new("nested-forms.pdf"), documents::pdf_with_nested_forms(), LIMITS));
+        while children() == 0 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        reader.read(name, bytes, LIMITS).unwrap();
+        assert!(!hostile.is_finished(), "the other one was read meanwhile");
+        assert!(matches!(hostile.join().unwrap(), Err(Skipped::TooSlow { .. })));
+    });
 }
 
 /// Child processes of this one that have not exited.

@@ -141,3 +141,53 @@ fn of_inlines(inlines: &[Inline], used: &mut BTreeSet<char>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The texts of a page with their places, and the addresses of its links.
+    fn laid_out(markdown: &str) -> Vec<(Vec<(f32, f32, String)>, Vec<String>)> {
+        let page = super::super::page::read(markdown, None, &[]).unwrap();
+        let (fonts, _) = Fonts::for_text(&characters(&page)).unwrap();
+        let of_page = |drawn: &Vec<DrawOp>| {
+            let text = |one: &DrawOp| match one {
+                DrawOp::Text { x, y, piece } => Some((*x, *y, piece.shaped.text.clone())),
+                _ => None,
+            };
+            let link = |one: &DrawOp| match one {
+                DrawOp::Link { to, .. } => Some(to.to_string()),
+                _ => None,
+            };
+            (drawn.iter().filter_map(text).collect(), drawn.iter().filter_map(link).collect())
+        };
+        Flow::set(&fonts, &page).unwrap().pages.iter().map(of_page).collect()
+    }
+
+    #[test]
+    fn a_long_table_goes_on_with_its_header_and_every_page_has_its_number() {
+        let rows: String = (1..=150).map(|n| format!("| row{n} | [site{n}](https://example.org/{n}) |\n")).collect();
+        let pages = laid_out(&format!("| Column | Address |\n|---|---|\n{rows}"));
+        assert!(pages.len() > 2, "{} pages", pages.len());
+        let mut seen = Vec::new();
+        for (at, (texts, links)) in pages.iter().enumerate() {
+            let words = |wanted: &str| texts.iter().filter(|(_, _, text)| text == wanted).count();
+            assert_eq!((words("Column"), words("Address")), (1, 1), "the header of page {}", at + 1);
+            let (_, lowest, number) = texts.iter().max_by(|a, b| a.1.total_cmp(&b.1)).unwrap();
+            assert_eq!(number, &(at + 1).to_string(), "below everything is the number of the page");
+            assert!(*lowest < PAGE_HEIGHT);
+            assert!(links.iter().all(|link| link.starts_with("https://example.org/")) && !links.is_empty());
+            seen.extend(texts.iter().filter(|(_, _, text)| text.starts_with("row")).map(|(_, _, text)| text.clone()));
+        }
+        assert_eq!(seen, (1..=150).map(|n| format!("row{n}")).collect::<Vec<_>>(), "each row once, in order");
+        assert_eq!(pages.iter().map(|(_, links)| links.len()).sum::<usize>(), 150);
+    }
+
+    #[test]
+    fn text_from_right_to_left_is_at_the_right_edge_in_its_own_order() {
+        let pages = laid_out("שלום עולם\n\nplain words");
+        let x = |wanted: &str| pages[0].0.iter().find(|(_, _, text)| text == wanted).map(|(x, ..)| *x).unwrap();
+        assert!(x("עולם") < x("שלום"), "the second word is left of the first");
+        assert!(x("plain") < x("words") && x("plain") < PAGE_WIDTH / 4.0 && x("שלום") > PAGE_WIDTH / 2.0);
+    }
+}
