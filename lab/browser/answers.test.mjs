@@ -52,7 +52,7 @@ test("a picture that the run wrote is shown, with the headers of any file", asyn
   const dot = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==", "base64");
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), markdown: "Here: ![A dot](plots/dot.png) and ![a tracker](https://tracker.example/x.gif)", files: [{ path: "plots/dot.png", bytes: dot.length }] } });
+    await route.fulfill({ response, json: { ...(await response.json()), body: "Here: ![A dot](plots/dot.png) and ![a tracker](https://tracker.example/x.gif)", files: [{ path: "plots/dot.png", bytes: dot.length }] } });
   });
   const headers = { "content-type": "application/octet-stream", "content-disposition": 'attachment; filename="dot.png"', "x-content-type-options": "nosniff", "cross-origin-resource-policy": "same-origin" };
   await page.route("**/files/plots/dot.png", (route) => route.fulfill({ status: 200, headers, body: dot }));

@@ -18,7 +18,7 @@ async function answered(markdown, options) {
   page.on("request", (request) => page.hosts.add(new URL(request.url()).host || request.url().slice(0, 5)));
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), markdown, sentences: [], sources: [] } });
+    await route.fulfill({ response, json: { ...(await response.json()), markdown, body: markdown, sentences: [], sources: [] } });
   });
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton?");
@@ -173,7 +173,7 @@ test("an endless drawing is ended, the page stays responsive meanwhile, and the 
   });
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
-    await route.fulfill({ response, json: { ...(await response.json()), markdown: fenced("graph TD\n  A --> B"), sentences: [], sources: [] } });
+    await route.fulfill({ response, json: { ...(await response.json()), body: fenced("graph TD\n  A --> B"), sentences: [], sources: [] } });
   });
   await choose(page, "Flow", "direct");
   await ask(page, "What is a relay baton?");

@@ -69,7 +69,7 @@ test("an answer of 2,000 lines scrolls without a long task", async (context) => 
   await page.route("**/api/runs/*/answer", async (route) => {
     const response = await route.fetch();
     const answer = await response.json();
-    await route.fulfill({ response, json: { ...answer, markdown: Array.from({ length: LINES }, (_, n) => `${n + 1}. ${LINE}`).join("\n"), sentences: [], sources: [] } });
+    await route.fulfill({ response, json: { ...answer, body: Array.from({ length: LINES }, (_, n) => `${n + 1}. ${LINE}`).join("\n"), sentences: [], sources: [] } });
   });
   await page.locator("#question").fill("One long answer, please");
   await page.keyboard.press("Enter");
