@@ -75,7 +75,7 @@ impl Turns {
     fn may_begin(&self, state: &State, owner: &Owner) -> bool {
         let of_owner = state.owners.get(owner);
         let is_last = self.at_once_max > 1 && state.running + 1 == self.at_once_max;
-        state.running < self.at_once_max && of_owner.is_none_or(|of| !of.is_reading && !(is_last && of.lately() > LIGHT_MAX))
+        state.running < self.at_once_max && of_owner.is_none_or(|of| !(of.is_reading || is_last && of.lately() > LIGHT_MAX))
     }
 
     fn begin(&self, state: &mut State, owner: Owner) -> Turn<'_> {

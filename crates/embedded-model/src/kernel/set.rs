@@ -17,8 +17,11 @@ pub(in super::super) struct Set {
     pub(super) attend: unsafe fn(&[f32], KeysValues<'_>, usize, usize, &mut [f32]),
     pub(super) gate: unsafe fn(&mut [[f32; TALL]], &[[f32; TALL]]),
     pub(super) halve: unsafe fn(&[f32], &mut [u16]),
-    pub(super) add_low_rank: unsafe fn(&[[u16; TALL]], &[f32], &mut [[f32; TALL]]),
+    pub(super) add_low_rank: AddLowRank,
 }
+
+/// The rows of `b` for each rank, the values of `a · x`, and the sums they are added to (see `low_rank`).
+type AddLowRank = unsafe fn(&[[u16; TALL]], &[f32], &mut [[f32; TALL]]);
 
 /// The keys of a head in whole blocks, and its values (see `memory`).
 type KeysValues<'a> = (&'a [u16], &'a [u16]);
