@@ -107,7 +107,9 @@ async fn asset(State(page): State<Page>, UrlPath(path): UrlPath<String>, RawQuer
             None => return missing(),
         },
     };
-    response.headers_mut().extend(diagram_headers(&path));
+    for (name, value) in diagram_headers(&path) {
+        response.headers_mut().insert(name, value);
+    }
     response
 }
 
@@ -165,7 +167,9 @@ impl File {
             (header::CACHE_CONTROL, HeaderValue::from_static(caching)),
             (header::VARY, HeaderValue::from_static("accept-encoding")),
         ];
-        response.headers_mut().extend(more);
+        for (name, value) in more {
+            response.headers_mut().insert(name, value);
+        }
         if let Ok(tag) = HeaderValue::from_str(&tag) {
             response.headers_mut().insert(header::ETAG, tag);
         }
