@@ -1,16 +1,18 @@
 // What axe finds on a page, and the sizes and colours in which the page is looked at.
 import assert from "node:assert/strict";
 import fs from "node:fs";
-import { require } from "./harness.mjs";
+import { eventually, require } from "./harness.mjs";
 
 const axe = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-/// No finding of any impact.
+/// No finding of any impact that lasts: a page that is still loading is looked at again.
 export async function clean(page, where) {
-  // A bundle that is put in by the debugger is not held to the page's policy.
-  await page.evaluate(axe);
-  const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
-  assert.deepEqual(violations.map((one) => `${where}: ${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary?.slice(0, 200)}`).join(" | ")}`), []);
+  await eventually(async () => {
+    // A bundle that is put in by the debugger is not held to the page's policy.
+    await page.evaluate(axe);
+    const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+    assert.deepEqual(violations.map((one) => `${where}: ${one.impact} ${one.id}: ${one.nodes.map((node) => `${node.html.slice(0, 160)} ${node.failureSummary?.slice(0, 200)}`).join(" | ")}`), []);
+  });
 }
 
 export const SIZES = {

@@ -44,6 +44,7 @@ test("a conversation is renamed, pinned and tagged, and found by each", async ()
   await page.reload();
   await page.locator(".thread-title", { hasText: "Something else" }).waitFor();
   await eventually(async () => assert.match(await page.locator(".list-row").first().textContent(), /Batons, in short/, "what is pinned comes first"));
+  await page.locator(".head-title", { hasText: "Batons, in short" }).waitFor();
   await clean(page, "32-conversations");
   await picture(page, "32-conversations");
   for (const query of ["#sport", "in short"]) {

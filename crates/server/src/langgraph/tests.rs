@@ -187,7 +187,7 @@ async fn p3_a_thread_holds_a_conversation_with_its_state_and_history() {
 
 /// Each state has the whole conversation, so that a history grows with its square. A page of it is bounded, and pages reach all of it.
 #[tokio::test]
-async fn p3_a_long_history_comes_in_pages_of_bounded_size() {
+async fn a_long_history_comes_in_pages_of_bounded_size() {
     let server = serve().await;
     let thread = server.thread().await;
     for number in 0..4 {
