@@ -24,16 +24,26 @@ export async function setNotifying(isOn) {
 // A hidden page lets go of its lines; this one tells when a run ends.
 keepFeedWhile(() => notifying.value);
 
+/// When the runs that are seen to run began, by thread.
 const since = new Map();
+/// Threads whose question is known already.
+const asked = new Set();
 const texts = () => ({ done: t("The answer is ready."), failed: t("The run failed. There is no answer."), asking: t("Needs your answer") });
 
 onThread((row) => {
-  if (row.status === "running") since.set(row.thread, since.get(row.thread) ?? row.updated_ms);
+  if (row.status === "running") {
+    since.set(row.thread, since.get(row.thread) ?? row.updated_ms);
+    asked.delete(row.thread);
+    return;
+  }
   const began_ms = since.get(row.thread);
-  if (row.status === "running" || began_ms === undefined) return;
   since.delete(row.thread);
-  const body = texts()[row.status === "waiting" ? "asking" : row.status];
-  const isLong = row.status === "asking" || row.status === "waiting" || Date.now() - began_ms >= RUN_MS_MIN;
+  const isAsking = row.status === "asking" || row.status === "waiting";
+  // A run may ask before it was ever reported as running.
+  if (isAsking ? asked.has(row.thread) : began_ms === undefined) return;
+  if (isAsking) asked.add(row.thread);
+  const body = texts()[isAsking ? "asking" : row.status];
+  const isLong = isAsking || Date.now() - began_ms >= RUN_MS_MIN;
   if (!notifying.value || !document.hidden || !body || !isLong) return;
   const shown = new Notification(row.title || "Baton", { body, icon: "/assets/icon-192.png", tag: row.thread });
   shown.onclick = () => {
