@@ -146,10 +146,9 @@ fn of_inlines(inlines: &[Inline], used: &mut BTreeSet<char>) {
 mod tests {
     use super::*;
 
-    /// The texts of a page with their places, and the addresses it links to.
+    /// The texts of a page with their places, and the addresses of its links.
     type PageContent = (Vec<(f32, f32, String)>, Vec<String>);
 
-    /// The texts of a page with their places, and the addresses of its links.
     fn laid_out(markdown: &str) -> Vec<PageContent> {
         let page = super::super::page::read(markdown, None, &[]).unwrap();
         let (fonts, _) = Fonts::for_text(&characters(&page)).unwrap();
