@@ -1,12 +1,17 @@
 //! The arithmetic of the encoder: products of int8 weights with 16-bit activations, and the functions between them.
 //!
-//! Every function exists twice from one source: compiled for AVX2, and for whatever the target has. [`Kernel::detect`] chooses once.
+//! Every function has one source and is compiled for each set of instructions: AVX-512 with VNNI, AVX2, and whatever the target has. The products of tiles
+//! are written with the instructions of a set; they are of whole numbers, so that all sets have the same result to the bit. [`Kernel::detect`] chooses once.
 //!
 //! ```text
 //!   activations (f32) ── quantize ──▶ Rows (i16 pairs, a scale a row) ── multiply with Matrix (i8 panels) ──▶ f32 + bias
 //! ```
 
 mod attention;
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod matrix;
 mod vector;
 
@@ -14,9 +19,11 @@ pub use matrix::{Matrix, Rows};
 
 use matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
 
-/// Which of the two compilations runs here.
+/// A set of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
     #[cfg(target_arch = "x86_64")]
     Avx2,
     Portable,
@@ -27,6 +34,9 @@ macro_rules! dispatch {
     ($self:expr, $function:ident ( $($argument:expr),* )) => {
         match $self {
             #[cfg(target_arch = "x86_64")]
+            // SAFETY: this variant is only made where the processor has AVX-512 with BW and VNNI, and AVX2 and FMA.
+            Kernel::Avx512 => unsafe { avx512::$function($($argument),*) },
+            #[cfg(target_arch = "x86_64")]
             // SAFETY: this variant is only made where the processor has AVX2 and FMA.
             Kernel::Avx2 => unsafe { avx2::$function($($argument),*) },
             Kernel::Portable => portable::$function($($argument),*),
@@ -34,14 +44,29 @@ macro_rules! dispatch {
     };
 }
 
-#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for AVX2 are called where it was detected"))]
+#[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for a set of instructions are called where it was detected"))]
 impl Kernel {
+    /// The fastest set that this processor has.
     pub fn detect() -> Kernel {
+        Kernel::available()[0]
+    }
+
+    /// The sets that this processor has, the fastest first.
+    pub fn available() -> Vec<Kernel> {
+        let mut all = Vec::new();
         #[cfg(target_arch = "x86_64")]
-        if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
-            return Kernel::Avx2;
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let has_avx2 = has!("avx2") && has!("fma");
+            if has_avx2 && has!("avx512f") && has!("avx512bw") && has!("avx512vnni") {
+                all.push(Kernel::Avx512);
+            }
+            if has_avx2 {
+                all.push(Kernel::Avx2);
+            }
         }
-        Kernel::Portable
+        all.push(Kernel::Portable);
+        all
     }
 
     /// `out` = rows · matrix + bias. `out` has a row of `matrix.columns` values for each row.
@@ -95,144 +120,6 @@ mod portable {
     }
 }
 
-/// The same functions for AVX2 and FMA; the product of a tile is written with its instructions.
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use std::arch::x86_64::*;
-
-    use super::attention::{COLLECTED, Collected, HEAD, KEYS, Keys, QUERIES, Queries, Scores};
-    use super::matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
-    use super::{Matrix, Rows, attention, matrix, vector};
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn multiply(rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
-        matrix::multiply(rows, matrix, out, |panel, group| tile(panel, group));
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn quantize(values: &[f32], rows: &mut Rows) {
-        matrix::quantize(values, rows);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn gelu(values: &mut [f32]) {
-        vector::gelu(values);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn add_and_norm(values: &mut [f32], more: &[f32], gains: &[f32], offsets: &[f32]) {
-        vector::add_and_norm(values, more, gains, offsets);
-    }
-
-    #[target_feature(enable = "avx2,fma")]
-    pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
-        attention::attend(qkv, tokens, heads, out, |queries, keys| compared(queries, keys), |scores, values| collected(scores, values));
-    }
-
-    /// Six rows by sixteen columns: twelve sums stay in registers, and each weight that was widened to 16 bits is used six times.
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
-        let mut sums = [[_mm256_setzero_si256(); 2]; TILE_ROWS];
-        for (weights, activations) in panel.iter().zip(group) {
-            let (first, second) = widened(weights);
-            for (sums, two) in sums.iter_mut().zip(activations) {
-                let two = _mm256_set1_epi32(*two);
-                sums[0] = _mm256_add_epi32(sums[0], _mm256_madd_epi16(two, first));
-                sums[1] = _mm256_add_epi32(sums[1], _mm256_madd_epi16(two, second));
-            }
-        }
-        let mut out = [[0; PANEL_COLUMNS]; TILE_ROWS];
-        for (out, sums) in out.iter_mut().zip(sums) {
-            stored(out, sums);
-        }
-        out
-    }
-
-    /// Four queries by sixteen keys: eight sums stay in registers.
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn compared(queries: &Queries, keys: &Keys) -> Scores {
-        let mut sums = [[_mm256_setzero_ps(); 2]; QUERIES];
-        for (d, keys) in keys.iter().enumerate() {
-            let (first, second) = (eight(&keys[..8]), eight(&keys[8..]));
-            for (sums, query) in sums.iter_mut().zip(queries) {
-                let query = _mm256_set1_ps(query[d]);
-                sums[0] = _mm256_fmadd_ps(query, first, sums[0]);
-                sums[1] = _mm256_fmadd_ps(query, second, sums[1]);
-            }
-        }
-        let mut out = [[0.0; KEYS]; QUERIES];
-        for (out, sums) in out.iter_mut().zip(sums) {
-            for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-                emptied(out, sum);
-            }
-        }
-        out
-    }
-
-    /// Two queries by the 32 values of a head: eight sums stay in registers.
-    #[target_feature(enable = "avx2,fma")]
-    #[inline]
-    fn collected(scores: [&[f32]; COLLECTED], values: &[[f32; HEAD]]) -> Collected {
-        let mut sums = [[_mm256_setzero_ps(); HEAD / 8]; COLLECTED];
-        for ((one, other), values) in scores[0].iter().zip(scores[1]).zip(values) {
-            let by = [_mm256_set1_ps(*one), _mm256_set1_ps(*other)];
-            for (at, values) in values.as_chunks::<8>().0.iter().enumerate() {
-                let values = eight(values);
-                sums[0][at] = _mm256_fmadd_ps(by[0], values, sums[0][at]);
-                sums[1][at] = _mm256_fmadd_ps(by[1], values, sums[1][at]);
-            }
-        }
-        let mut out = [[0.0; HEAD]; COLLECTED];
-        for (out, sums) in out.iter_mut().zip(sums) {
-            for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-                emptied(out, sum);
-            }
-        }
-        out
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    #[expect(unsafe_code, reason = "a register is filled from memory")]
-    fn eight(values: &[f32]) -> __m256 {
-        assert!(values.len() >= 8);
-        // SAFETY: there are the 32 bytes of an unaligned load.
-        unsafe { _mm256_loadu_ps(values.as_ptr()) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    #[expect(unsafe_code, reason = "a register is emptied into memory")]
-    fn emptied(out: &mut [f32; 8], sum: __m256) {
-        // SAFETY: the array has the 32 bytes of an unaligned store.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) }
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    #[expect(unsafe_code, reason = "registers are filled from memory")]
-    fn widened(weights: &[i8; 2 * PANEL_COLUMNS]) -> (__m256i, __m256i) {
-        let start = weights.as_ptr().cast::<__m128i>();
-        // SAFETY: the array has the 32 bytes of two unaligned loads.
-        let (first, second) = unsafe { (_mm_loadu_si128(start), _mm_loadu_si128(start.add(1))) };
-        (_mm256_cvtepi8_epi16(first), _mm256_cvtepi8_epi16(second))
-    }
-
-    #[target_feature(enable = "avx2")]
-    #[inline]
-    #[expect(unsafe_code, reason = "registers are emptied into memory")]
-    fn stored(out: &mut [i32; PANEL_COLUMNS], sums: [__m256i; 2]) {
-        let start = out.as_mut_ptr().cast::<__m256i>();
-        // SAFETY: the array has room for the 64 bytes of two unaligned stores.
-        unsafe {
-            _mm256_storeu_si256(start, sums[0]);
-            _mm256_storeu_si256(start.add(1), sums[1]);
-        }
-    }
-}
-
 fn portable_tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
     let mut sums = [[0; PANEL_COLUMNS]; TILE_ROWS];
     for (weights, activations) in panel.iter().zip(group) {
@@ -259,14 +146,6 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    fn kernels() -> Vec<Kernel> {
-        let mut all = vec![Kernel::Portable];
-        if Kernel::detect() != Kernel::Portable {
-            all.push(Kernel::detect());
-        }
-        all
-    }
-
     #[test]
     fn products_are_those_of_the_weights() {
         for (count, width, columns) in [(1, 32, 16), (7, 64, 48), (13, 384, 32)] {
@@ -275,7 +154,7 @@ mod tests {
             let bias = numbers(columns, 7);
             let matrix = Matrix::new(&weights, scales.clone(), bias.clone(), width);
             let x = numbers(count * width, 11);
-            for kernel in kernels() {
+            for kernel in Kernel::available() {
                 let (mut rows, mut out) = (Rows::default(), vec![f32::NAN; count * columns]);
                 kernel.quantize(&x, width, &mut rows);
                 kernel.multiply(&rows, &matrix, &mut out);
@@ -290,10 +169,27 @@ mod tests {
     }
 
     #[test]
+    fn all_sets_have_the_same_products() {
+        let (count, width, columns) = (31, 386, 48);
+        let weights: Vec<i8> = numbers(width * columns, 23).iter().map(|x| (x * 127.0) as i8).collect();
+        let matrix = Matrix::new(&weights, numbers(columns, 29), numbers(columns, 31), width);
+        let x = numbers(count * width, 37);
+        let products = |kernel: Kernel| {
+            let (mut rows, mut out) = (Rows::default(), vec![f32::NAN; count * columns]);
+            Kernel::Portable.quantize(&x, width, &mut rows);
+            kernel.multiply(&rows, &matrix, &mut out);
+            out.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        for kernel in Kernel::available() {
+            assert_eq!(products(kernel), products(Kernel::Portable), "{kernel:?}");
+        }
+    }
+
+    #[test]
     fn attention_is_a_mean_by_likeness() {
         let (tokens, heads, width) = (19, 2, 64);
         let qkv = numbers(tokens * 3 * width, 17);
-        for kernel in kernels() {
+        for kernel in Kernel::available() {
             let mut out = vec![0.0; tokens * width];
             kernel.attend(&qkv, tokens, heads, &mut out);
             for (token, head, at) in [(0, 0, 0), (5, 1, 31), (18, 0, 7)] {
