@@ -32,6 +32,7 @@ pub enum Eval {
     Answers(answers::Answers),
     Claims(claims::Claims),
     Critics(critics::Critics),
+    Reflection(tasks::Reflection),
     Routes(routes::Routes),
     Tasks(tasks::Tasks),
 }
@@ -57,6 +58,7 @@ impl Eval {
             Eval::Tools(set) => set.run("tools", eval::tools),
             Eval::Claims(claims) => claims.run(),
             Eval::Critics(critics) => critics.run(globals),
+            Eval::Reflection(reflection) => reflection.run(globals),
             Eval::Routes(routes) => routes.run(globals),
             Eval::Tasks(tasks) => tasks.run(globals),
         }?;

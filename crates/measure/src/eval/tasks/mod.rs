@@ -2,38 +2,36 @@
 //!
 //! - [`task`]: the set, as data. [`stage`]: the folder, servers and mailbox of one task. [`judge`]: whether it was done.
 //! - [`script`]: `--model scripted`, a large model that replies with the task's data.
+//! - [`trial`]: one task, carried out once. [`reflection`]: `baton eval reflection`, tasks with an error planted in their plan ([`planted`]).
 //!
 //! Each task has its own environment. Permission questions are answered as the task specifies, and otherwise with no.
 
 mod judge;
 mod mailbox;
+mod planted;
+mod reflection;
 mod script;
 mod stage;
 mod task;
+mod trial;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anstyle::Style;
-use engine::{Engine, RunResult, RunState};
-use graph::{Outcome, Question, RunId};
 use serde::Serialize;
-use serde_json::{Value, json};
 use service::global_args::GlobalArgs;
 use service::run_request;
-use service::typed_answer;
-use service::waiting;
 use service::wiring;
 use service::{Result, ServiceError};
 use terminal::remark;
 use terminal::{BOLD, DIM, GREEN, RED, Table, paint};
 
-use script::ScriptedModel;
-use stage::TaskSetup;
-use task::{Kind, Permissions, Task};
+pub(super) use reflection::Reflection;
+use task::{Kind, Task};
+use trial::{SCRIPTED, Trial};
 
 /// Tasks with tools: files, code, arithmetic, documents, a database, tickets, stories and mail, and tasks that must not be carried out
 #[derive(clap::Args)]
@@ -75,11 +73,6 @@ pub struct Tasks {
 }
 
 const TASK_SECONDS_MAX: u64 = 120;
-/// A run with more questions is not going to end.
-const QUESTIONS_MAX: usize = 30;
-/// Time for effects in flight when a task is over.
-const GRACE: Duration = Duration::from_secs(3);
-const SCRIPTED: &str = "scripted";
 const EMBEDDED: &str = "embedded";
 
 #[derive(Debug, Default, Serialize)]
@@ -161,10 +154,20 @@ impl Tasks {
         let began = Instant::now();
         let mut report = Report { model: self.model.clone().unwrap_or_else(|| "default".to_owned()), ..Report::default() };
         let mut chosen = None;
+        let trial = Trial {
+            model: self.model.as_deref(),
+            flow: self.flow.as_deref(),
+            seconds_max: self.seconds,
+            keep: self.keep.as_deref(),
+            ..Trial::default()
+        };
         for (number, task) in (1..).zip(tasks) {
             let start = Instant::now();
-            let end = match Box::pin(self.perform(task, config, &mut chosen)).await {
-                Ok(end) => end,
+            let end = match Box::pin(trial.perform(task, config)).await {
+                Ok(ended) => {
+                    chosen = ended.model.or(chosen);
+                    ended.judged
+                }
                 // An unavailable model is not a failed task.
                 Err(trouble @ (ServiceError::Usage(_) | ServiceError::Stopped(..))) => return Err(trouble),
                 Err(trouble) => Err(trouble.to_string()),
@@ -180,51 +183,6 @@ impl Tasks {
         report.finish(began.elapsed().as_secs_f64(), self.is_scripted());
         Ok(report)
     }
-
-    /// Whether the task was done, or why not. `chosen` is set to the model that answered, unless it is the scripted one.
-    async fn perform(&self, task: &Task, config: &toml::Table, chosen: &mut Option<String>) -> Result<std::result::Result<(), String>> {
-        let stage = TaskSetup::set_up(task, config, self.keep.as_deref()).await?;
-        let before = stage.state()?;
-        let mut options = stage.options(self.model.as_deref().filter(|_| !self.is_scripted()))?;
-        if self.is_scripted() {
-            options.model_options.own_model = Some(Arc::new(ScriptedModel::new(&task.request, task.script.clone())));
-        }
-        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, true).await?;
-        *chosen = setup.choice.as_ref().map(|choice| choice.model.to_string());
-        let models = wiring::RunModels::recorded(setup.choice.as_ref());
-        if let Some(hub) = setup.tools.as_ref().filter(|_| task.world.stories) {
-            hub.enable("stories", true).await.map_err(|failure| ServiceError::Failed(failure.message))?;
-        }
-        let engine = wiring::engine_in(setup.handler, stage.globals.open_or_make().await?, &stage.globals, models)?;
-        let flow = run_request::flow(self.flow.as_deref().or(task.flow.as_deref()), &stage.globals)?;
-        let order = options.request(&flow, &task.request, None, &stage.globals, &options.settings(&flow, &stage.globals)?)?.order(setup.profile)?;
-        let run = engine.start(order).await?;
-        let mut asked = Vec::new();
-        let limit = Duration::from_secs(self.seconds.max(1));
-        let end = match tokio::time::timeout(limit, drive(&engine, &run, &task.permissions, &mut asked)).await {
-            Ok(end) => end?,
-            Err(_) => {
-                engine.cancel(&run, "the time of the task is over").await?;
-                Err(format!("it took longer than {} s", limit.as_secs()))
-            }
-        };
-        engine.stop(GRACE).await;
-        if let Some(hub) = &setup.tools {
-            hub.close().await;
-        }
-        let after = stage.state()?;
-        let judged =
-            end.and_then(|answer| judge::judge(&task.expect, task.kind == Kind::Forbidden, &before, &after, &|sql| stage.query(sql), &answer));
-        Ok(judged.and_then(|()| if self.is_scripted() { was_asked(task, &asked) } else { Ok(()) }))
-    }
-}
-
-/// With the scripted model, the expected permission questions must have been asked.
-fn was_asked(task: &Task, asked: &[String]) -> std::result::Result<(), String> {
-    match task.script.must_ask.iter().find(|tool| !asked.iter().any(|prompt| held_call(prompt).1.contains(*tool))) {
-        Some(tool) => Err(format!("no permission was requested to call {tool}")),
-        None => Ok(()),
-    }
 }
 
 /// The user's configuration unchanged, so that the same models are found.
@@ -234,83 +192,6 @@ fn user_config(globals: &GlobalArgs) -> Result<toml::Table> {
     let text = std::fs::read_to_string(&path).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))?;
     toml::from_str(&text).map_err(|error| ServiceError::Usage(format!("{}: {error}", path.display())))
 }
-
-/// Waits for the end of a run and answers its questions. The answer, or why there is none.
-async fn drive(engine: &Engine, run: &RunId, permissions: &Permissions, asked: &mut Vec<String>) -> Result<std::result::Result<String, String>> {
-    let mut answered = None;
-    loop {
-        match waiting::wait_until_idle(engine, run, answered.take()).await? {
-            RunState::Over(closing) => return Ok(answer_of(&closing)),
-            RunState::Lost(error) => return Err(error.into()),
-            RunState::Going | RunState::Parked(_) => {}
-        }
-        let row = engine.store().run(run).await?.ok_or_else(|| ServiceError::Failed("the run is gone".to_owned()))?;
-        let Some(open) = engine.open_questions(&row).await?.into_iter().next() else {
-            return Ok(Err("the run waits and asks nothing".to_owned()));
-        };
-        if asked.len() == QUESTIONS_MAX {
-            return Ok(Err(format!("it asked more than {QUESTIONS_MAX} questions")));
-        }
-        let value = reply_to(&open.waiting.question, permissions);
-        asked.push(open.waiting.question.prompt.clone());
-        engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await?;
-        answered = Some(open.run);
-    }
-}
-
-fn answer_of(closing: &RunResult) -> std::result::Result<String, String> {
-    match &closing.outcome {
-        Outcome::Done { output } => {
-            let text = output["answer"].as_str().map_or_else(|| output.to_string(), str::to_owned);
-            Ok(without_citations(evidence::answer_body(&text, true)))
-        }
-        Outcome::Failed { fault } => Err(format!("the run failed: {fault}")),
-        Outcome::Cancelled { reason } => Err(format!("the run was cancelled: {reason}")),
-    }
-}
-
-/// `[2]` is a citation, not a number of the answer.
-fn without_citations(text: &str) -> String {
-    let mut plain = text.to_owned();
-    for citation in evidence::citations(text).iter().rev() {
-        plain.replace_range(citation.range.clone(), "");
-    }
-    plain
-}
-
-/// The reply of the task's user: yes to the specified calls, no to any other permission, and "continue" to anything else.
-fn reply_to(question: &Question, permissions: &Permissions) -> Value {
-    let field = |name: &str| question.schema.as_ref().and_then(|schema| schema["properties"].get(name));
-    if let Some(allow) = field("allow") {
-        let (tool, shown) = held_call(&question.prompt);
-        let is_meant = |permit: &&task::Permit| {
-            let is_named = permit.tool == tool || (permit.tool.ends_with('.') && tool.starts_with(&permit.tool));
-            is_named && permit.with.as_ref().is_none_or(|words| shown.contains(words))
-        };
-        let answer = permissions.answers.iter().find(is_meant).map_or("no", |permit| permit.answer.as_str());
-        return match allow["type"] == "boolean" {
-            true => json!({ "allow": answer != "no" }),
-            false => json!({ "allow": answer }),
-        };
-    }
-    if field("verdict").is_some() {
-        return json!({ "verdict": "failed" });
-    }
-    if field("approve").is_some() {
-        return json!({ "approve": true });
-    }
-    typed_answer::answer(question, GO_ON)
-}
-
-/// The tool of a permission question, and the shown call. The origin of its arguments is left out, since that names other tools.
-fn held_call(prompt: &str) -> (&str, &str) {
-    let shown = prompt.split("\nWhere they come from").next().unwrap_or_default();
-    let tool = shown.split_once("tool ").and_then(|(_, rest)| rest.split([' ', '?', '\n']).next()).unwrap_or_default();
-    (tool, shown)
-}
-
-/// The reply to a model's question: the request is complete.
-const GO_ON: &str = "Please do it as I asked, with what you know.";
 
 impl Report {
     fn add(&mut self, task: &Task, end: std::result::Result<(), String>) {
@@ -358,29 +239,9 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
-
-    fn ask(prompt: &str, schema: Value) -> Question {
-        Question { prompt: prompt.into(), schema: Some(schema) }
-    }
-
-    #[test]
-    fn only_what_was_agreed_to_is_permitted_in_the_form_that_was_asked_for() {
-        let permissions: Permissions =
-            toml::from_str("answers = [{ tool = 'files.write', with = 'ok.txt' }, { tool = 'tickets.', answer = 'server' }]").unwrap();
-        let boolean = json!({ "properties": { "allow": { "type": "boolean" } } });
-        let words = json!({ "properties": { "allow": { "enum": ["once", "conversation", "tool", "server", "no"] } } });
-        let reply = |prompt: &str, schema: &Value| reply_to(&ask(prompt, schema.clone()), &permissions)["allow"].clone();
-        assert_eq!(reply("May Baton perform tool files.write? {\"path\":\"ok.txt\"}", &boolean), json!(true));
-        assert_eq!(reply("May Baton perform tool files.write? {\"path\":\"ok.txt\"}", &words), json!("once"));
-        assert_eq!(reply("May Baton perform tool files.write? {\"path\":\"other.txt\"}", &boolean), json!(false));
-        assert_eq!(reply("May Baton perform tool tickets.close_ticket?", &words), json!("server"));
-        assert_eq!(reply("May Baton perform tool mail.send?", &words), json!("no"));
-        let chained = "May Baton call the tool files.write of the server files?\nArguments: {\"path\":\"x\"}\nWhere they come from: tickets.list_tickets, ok.txt";
-        assert_eq!(reply(chained, &words), json!("no"), "permission for a source is none for the call");
-        let verdict = json!({ "properties": { "verdict": { "enum": ["done", "again", "failed"] } } });
-        assert_eq!(reply_to(&ask("files.write", verdict), &permissions), json!({ "verdict": "failed" }));
-    }
 
     #[test]
     fn a_report_counts_by_kind_and_by_steps() {

@@ -21,6 +21,8 @@ use super::task::{Part, Script, Step, Then, parts, shown_patterns};
 pub(super) struct ScriptedModel {
     request: String,
     script: Script,
+    /// What was planned and not found is planned again.
+    is_persistent: bool,
     state: Mutex<State>,
 }
 
@@ -39,6 +41,9 @@ struct State {
 /// Replaces a fact that was not shown.
 const NOT_SHOWN: &str = "(not shown)";
 
+/// What a persistent model says is missing.
+const NOT_FOUND: &str = "the results do not have what was asked for";
+
 /// How a prompt lets the model request another round instead of an answer.
 const MISSING: &str = "MISSING:";
 
@@ -52,8 +57,8 @@ const ARGUMENT_FIELDS: [&str; 4] = ["arguments", "tool_arguments", "args", "inpu
 const ANSWER_FIELDS: [&str; 6] = ["answer", "response", "content", "summary", "result", "text"];
 
 impl ScriptedModel {
-    pub(super) fn new(request: &str, script: Script) -> Self {
-        ScriptedModel { request: request.to_owned(), script, state: Mutex::default() }
+    pub(super) fn new(request: &str, script: Script, is_persistent: bool) -> Self {
+        ScriptedModel { request: request.to_owned(), script, is_persistent, state: Mutex::default() }
     }
 
     /// A JSON object if the call has a schema, otherwise text.
@@ -69,8 +74,8 @@ impl ScriptedModel {
             call.messages.iter().filter(|message| !matches!(message.role.as_str(), "user" | "assistant")).map(|one| one.content.as_str()).collect();
         let shown = shown.join("\n");
         let reply = match &call.schema {
-            None => match self.next(&shown, &state.given).filter(|_| shown.contains(MISSING)) {
-                Some((_, _, text)) => json!(format!("{MISSING} {text}")),
+            None => match self.missing(&shown, &state.given).filter(|_| shown.contains(MISSING)) {
+                Some(text) => json!(format!("{MISSING} {text}")),
                 None => json!(self.answer(&shown)),
             },
             Some(schema) => self.object(schema, &shown, &mut state),
@@ -92,7 +97,7 @@ impl ScriptedModel {
     }
 
     fn field(&self, name: &str, field: &Value, shown: &str, state: &mut State) -> Value {
-        let next = || self.next(shown, &state.given).map(|(_, _, text)| text);
+        let next = || self.missing(shown, &state.given);
         match name {
             "flow" => return json!(self.script.route.as_deref().unwrap_or("reason")),
             "goal_achieved" => return json!(next().is_none() && self.is_answerable(shown)),
@@ -136,7 +141,7 @@ impl ScriptedModel {
         let next = self.next(shown, &state.given);
         let steps = match &next {
             Some((_, steps, _)) => steps.clone(),
-            None if !state.is_planned => self.script.plan.clone(),
+            None if !state.is_planned || self.is_unfound(shown) => self.script.plan.clone(),
             None => Vec::new(),
         };
         let missing = steps.iter().find(|step| !shown.contains(&step.tool)).filter(|_| shown.contains(LIST));
@@ -159,6 +164,16 @@ impl ScriptedModel {
             let steps = plan.iter().map(|step| Step { arguments: filled(&step.arguments, &found), ..step.clone() }).collect();
             Some((index, steps, found[0].to_owned()))
         })
+    }
+
+    /// What is still to be done: the text of a further plan, or what was planned and not found.
+    fn missing(&self, shown: &str, given: &[usize]) -> Option<String> {
+        let further = self.next(shown, given).map(|(_, _, text)| text);
+        further.or_else(|| self.is_unfound(shown).then(|| NOT_FOUND.to_owned()))
+    }
+
+    fn is_unfound(&self, shown: &str) -> bool {
+        self.is_persistent && !self.is_answerable(shown)
     }
 
     /// A part of the mail that the plan sends or drafts, for a flow that composes mails itself.
@@ -269,7 +284,7 @@ mod tests {
     }
 
     fn model(script: &str) -> ScriptedModel {
-        ScriptedModel::new("How much?", toml::from_str(script).unwrap())
+        ScriptedModel::new("How much?", toml::from_str(script).unwrap(), false)
     }
 
     fn plan_schema(list: &str, tool: &str, arguments: &str) -> Value {

@@ -77,10 +77,13 @@ impl TaskSetup {
     }
 
     /// The options after `baton ask`.
-    pub(super) fn options(&self, model: Option<&str>) -> Result<AskOptions> {
+    pub(super) fn options(&self, model: Option<&str>, set: &[&str]) -> Result<AskOptions> {
         let mut words: Vec<std::ffi::OsString> = Vec::new();
         if let Some(model) = model {
             words.extend(["--model".into(), model.into()]);
+        }
+        for setting in set {
+            words.extend(["--set".into(), (*setting).into()]);
         }
         if self.has_docs {
             words.extend(["--docs".into(), self.root.join("docs").into()]);
