@@ -1,6 +1,8 @@
 //! Carries out requests that need more than an answer: think, plan, execute, reflect, respond.
 //!
 //! ```text
+//!                                                                                                  look_further, once, with a small model
+//!                                                                                                     ▲ │
 //!   decide ── direct ───────────────────────────────────────────────────────────────────────────► respond ► end
 //!     │ agentic, by rules                                                                          ▲ │  │ no model
 //!     ▼            ┌───────────────── not reached yet, at most `max_iterations` times ───────────┬─┼─┘  ▼
@@ -30,6 +32,7 @@ mod conclude;
 mod decide;
 mod execute;
 mod find_tools;
+mod further;
 mod limits;
 mod memory;
 mod plan;
@@ -86,7 +89,7 @@ pub fn flow() -> Result<Graph, GraphError> {
     let limits = Limits::default();
     let iteration = ["iterate", "think", "plan", "find_tools", "clarify", "approve_plan", "execute", "reflect"];
     let work: Vec<&str> = [&["decide"], &iteration[..]].concat();
-    let run: Vec<&str> = [&work[..], &["respond", "direct", "check"]].concat();
+    let run: Vec<&str> = [&work[..], &["respond", "look_further", "direct", "check"]].concat();
     Graph::of::<Reason>("reason")
         .node("decide", (ask_decide, fold_decide), &["iterate", "respond"])
         .node("iterate", (|_: &Reason| Ask::nothing(), fold_iterate), &["think", "plan"])
@@ -97,7 +100,8 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("approve_plan", (approve::ask, approve::fold), &["plan", "execute", END])
         .node("execute", (execute::ask, execute::fold), &["execute", "reflect"])
         .node("reflect", (reflect::ask, reflect::fold), &["iterate", "respond"])
-        .node("respond", (respond::ask, respond::fold), &["iterate", "direct", "check", END])
+        .node("respond", (respond::ask, respond::fold), &["iterate", "look_further", "direct", "check", END])
+        .node("look_further", (further::ask, further::fold), &["respond", "check", END])
         .node("direct", (respond::ask_direct, respond::fold_direct), &["check", END])
         .node("check", (respond::ask_check, respond::fold_check), &["check", END])
         .phase("think", limits.think_ms, &["think"])
@@ -216,6 +220,9 @@ pub(super) struct Reason {
     to_remember: Vec<RequestNote>,
     /// A tool that may have changed something was called.
     has_acted: bool,
+    /// A small model's answer before the second lookup.
+    #[serde(default)]
+    first_answer: Option<further::FirstAnswer>,
     /// The answer until it is checked.
     #[serde(default)]
     unchecked: Option<Unchecked>,
@@ -267,6 +274,7 @@ fn begin(input: Input<Settings>) -> Reason {
         degraded: Vec::new(),
         to_remember: Vec::new(),
         has_acted: false,
+        first_answer: None,
         unchecked: None,
         answer: None,
     }

@@ -1,12 +1,12 @@
 //! The node `plan`: a plan by rule, by a model, or again with its errors.
 
-use graph::{Ask, FailureKind, Go, Replies};
+use graph::{Ask, FailureKind, Go, Replies, ToolCall};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{Analysis, Depth, Kind, Plan, Reason, Step, certain, clarify, decide, execute, plan};
 use crate::prompt::{self, Prompt};
-use crate::toolbox::{REGISTRY, Toolbox};
+use crate::toolbox::{OWN_WORDS, REGISTRY, Tool, Toolbox};
 
 const PLAN_TOKENS_MAX: u32 = 2_500;
 /// Plans contain code and file contents.
@@ -104,8 +104,9 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     }
     let (answer, analysis) = (draft.answer(), draft.analysis.clone().filter(|analysis| !analysis.trim().is_empty()));
     match plan::checked(draft, &s.offered(), s.complexity()).and_then(|plan| s.without_known_failure(plan)) {
-        Ok(plan) => {
+        Ok(mut plan) => {
             s.draft = answer;
+            plan.steps.extend(own_words(s, &plan));
             if let Some(analysis) = analysis.filter(|_| s.iteration == 1) {
                 let thought = Analysis { analysis, complexity: plan.estimated_complexity };
                 s.remember(Kind::Pattern, json!(thought));
@@ -115,6 +116,14 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
         }
         Err(wrong) => plan_again(s, &wrong),
     }
+}
+
+/// The question in its own words, beside a small model's first searches of the documents: its queries often leave out what matters.
+fn own_words(s: &Reason, plan: &Plan) -> Option<Step> {
+    let calls: Vec<ToolCall> = plan.steps.iter().map(Step::call).collect();
+    let call = s.toolbox.in_own_words(&s.full_question(), &calls).filter(|_| s.model.is_small && s.iteration == 1)?;
+    let only_searches = plan.steps.iter().all(|step| s.toolbox.get(&step.tool).is_some_and(Tool::is_look_up));
+    only_searches.then(|| Step { description: OWN_WORDS.to_owned(), tool: call.tool, arguments: call.arguments })
 }
 
 impl Reason {

@@ -14,6 +14,7 @@ use super::limits::Depth;
 use super::{Kind, Reason, RequestNote, conclude};
 use crate::answer;
 use crate::prompt::{self, Prompt};
+use crate::toolbox::Tool;
 
 /// The evaluation of a plan's results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +64,9 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     }
     // A lookup without results succeeded but does not help.
     let has_found = is_well && !s.spans.is_empty();
-    if has_found && (s.results.len() == 1 || s.depth() == Depth::Quick) {
+    // Whether passages answer a question is seen best by answering it; a small model's second lookup follows that answer.
+    let is_small_search = s.model.is_small && s.doing.iter().all(|doing| s.toolbox.get(&doing.call.tool).is_some_and(Tool::is_look_up));
+    if has_found && (s.results.len() == 1 || is_small_search || s.depth() == Depth::Quick) {
         return Some(achieved(true));
     }
     let can_be_mended = s

@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::execute::{Ended, StepExecution};
 use super::plan_node::PLAN_TRIES_MAX;
-use super::{AnswerMode, Reason, ReflectionResult, conclude, decide, reflect};
+use super::{AnswerMode, Reason, ReflectionResult, conclude, decide, further, reflect};
 use crate::answer::{self, Answer};
 use crate::claims::{self, DraftAnswer};
 use crate::direct::ANSWER;
@@ -92,7 +92,7 @@ fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (Dr
 }
 
 /// Starts the check of an answer that ends the run.
-fn check_answer(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
+pub(super) fn check_answer(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
     let (said, shown) = with_not_done(s, said, shown);
     let unchecked = Unchecked::new(said, shown, s.strict, s.means());
     checked(s, unchecked)
@@ -168,7 +168,12 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             if let Some(missing) = missing {
                 return more(s, missing);
             }
-            return check_answer(s, said, shown);
+            if let Some(go) = further::begin(s, &said, &shown) {
+                return go;
+            }
+            // The second lookup may have displaced the passage that the first answer was taken from.
+            let restored = if said.markdown == claims::NOT_ANSWERED { further::restore(s) } else { None };
+            return restored.unwrap_or_else(|| check_answer(s, said, shown));
         }
         Err(failure) => failure,
     };

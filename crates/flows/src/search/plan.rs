@@ -11,14 +11,12 @@ use graph::{Ask, Digest, Request, ToolCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::toolbox::{DOCUMENTS, REGISTRY, Toolbox, references};
+use crate::toolbox::{OWN_WORDS, OWN_WORDS_TOKENS_MAX, REGISTRY, Toolbox, references};
 
 /// Further tasks are dropped, with a note.
 pub(super) const TASKS_MAX: usize = 20;
 const ATTEMPTS_MAX: u32 = 2;
 const DEADLINE_MS: u64 = 60_000;
-/// Tokens of a question that is looked up as it is.
-const QUESTION_TOKENS_MAX: usize = 300;
 
 /// One task with its result: a thinking step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,30 +109,27 @@ pub(super) fn tasks(planned: Vec<PlannedTask>, toolbox: &Toolbox, iteration: u32
 
 /// The plan used when there is none.
 pub(super) fn fallback(question: &str, toolbox: &Toolbox, iteration: u32) -> Option<Task> {
-    let call = toolbox.fallback(&crate::prompt::clipped(question, QUESTION_TOKENS_MAX))?;
+    let call = toolbox.fallback(&crate::prompt::clipped(question, OWN_WORDS_TOKENS_MAX))?;
     Some(Task {
         iteration,
         task_number: 1,
         tool_name: call.tool,
         tool_arguments: call.arguments,
-        description: "Look for the question itself".to_owned(),
+        description: OWN_WORDS.to_owned(),
         status: Status::Pending,
         result: None,
         error: None,
     })
 }
 
-/// The question in its own words, where a plan searches the documents: a small model's queries often leave out what matters. Not for other tools: the
-/// totals of a second query would stand beside those that were asked for.
+/// The question in its own words, where a plan searches the documents: a small model's queries often leave out what matters.
 pub(super) fn own_words(question: &str, tasks: &[Task], toolbox: &Toolbox) -> Option<Task> {
-    let planned = tasks.iter().find(|task| task.status == Status::Pending && task.tool_name == DOCUMENTS)?;
-    let argument = toolbox.get(DOCUMENTS)?.text_argument()?;
-    let mut tool_arguments = planned.tool_arguments.clone();
-    tool_arguments[argument] = json!(crate::prompt::clipped(question, QUESTION_TOKENS_MAX));
-    let is_planned = tasks.iter().any(|task| task.tool_name == planned.tool_name && task.tool_arguments == tool_arguments);
+    let pending: Vec<&Task> = tasks.iter().filter(|task| task.status == Status::Pending).collect();
+    let calls: Vec<ToolCall> = pending.iter().map(|task| ToolCall { tool: task.tool_name.clone(), arguments: task.tool_arguments.clone() }).collect();
+    let call = toolbox.in_own_words(question, &calls)?;
+    let planned = pending.into_iter().find(|task| task.tool_name == call.tool)?;
     let task_number = tasks.iter().map(|task| task.task_number).max().unwrap_or(0) + 1;
-    let description = "Look for the question itself".to_owned();
-    (!is_planned).then(|| Task { task_number, tool_arguments, description, ..planned.clone() })
+    Some(Task { task_number, tool_arguments: call.arguments, description: OWN_WORDS.to_owned(), ..planned.clone() })
 }
 
 fn problem(call: &ToolCall, earlier: &[Task]) -> Option<String> {

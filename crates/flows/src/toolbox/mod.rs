@@ -241,6 +241,16 @@ impl Toolbox {
         Some(ToolCall { tool: tool.name.clone(), arguments: json!({ tool.text_argument()?: text }) })
     }
 
+    /// A search of the documents for the question in its own words, if the calls search them otherwise. Not for other tools: the totals of a second
+    /// query would stand beside those that were asked for.
+    pub fn in_own_words(&self, question: &str, calls: &[ToolCall]) -> Option<ToolCall> {
+        let planned = calls.iter().find(|call| call.tool == DOCUMENTS)?;
+        let argument = self.get(DOCUMENTS)?.text_argument()?;
+        let mut call = planned.clone();
+        call.arguments[argument] = json!(crate::prompt::clipped(question, OWN_WORDS_TOKENS_MAX));
+        (!calls.contains(&call)).then_some(call)
+    }
+
     /// All tools, one line each, as a prompt lists them.
     pub fn describe(&self, profile: &ModelProfile) -> String {
         self.tools.iter().map(|tool| tool.describe(profile.is_small)).collect::<Vec<_>>().join("\n")
@@ -269,6 +279,11 @@ impl Toolbox {
         }
     }
 }
+
+/// The description of a step that looks up the question as it is.
+pub(crate) const OWN_WORDS: &str = "Look for the question itself";
+/// Tokens of a question that is looked up as it is.
+pub(crate) const OWN_WORDS_TOKENS_MAX: usize = 300;
 
 /// Names of arguments that take a question.
 const QUESTIONS: [&str; 8] = ["query", "q", "question", "search", "text", "input", "topic", "prompt"];

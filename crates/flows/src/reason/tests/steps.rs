@@ -169,3 +169,34 @@ fn r12_a_plan_of_one_step_takes_one_model_call_or_two() {
     let end = check(simple(), &[("plan", std::slice::from_ref(&none))]);
     assert_eq!((calls(&end), &end.output()["answer"]), (1, &json!("Paris.")));
 }
+
+#[test]
+fn a_small_model_looks_up_the_question_itself_and_then_what_its_first_answer_names() {
+    let small = |settings: Value| {
+        let model = json!({ "is_small": true, "context_tokens": 8_192 });
+        with(json!({ "question": "Where was the designer of the bridge born?", "docs": true, "model": model }), settings)
+    };
+    let facts = |sentence: &str, short: &str| Reply::ok(json!({ "facts": [{ "sentence": sentence, "source": 1 }], "short_answer": short }));
+    let first = found("docs.search", &[("bridge", "The bridge was designed by Ida Lundgren.")]);
+    let second =
+        found("docs.search", &[("bridge", "The bridge was designed by Ida Lundgren."), ("Ida Lundgren", "Ida Lundgren was born in Varnholm.")]);
+    let answers = [facts("The bridge was designed by Ida Lundgren.", "Ida Lundgren"), facts("Ida Lundgren was born in Varnholm.", "Varnholm")];
+    let queries = |end: &PlayedRun| -> Vec<String> {
+        let query = |effect: &Effect| match effect {
+            Effect::CallTool(call) if call.tool == "docs.search" => call.arguments["query"].as_str().map(str::to_owned),
+            _ => None,
+        };
+        end.effects.iter().filter_map(query).collect()
+    };
+    let end = check(small(json!({})), &[("answer", &answers), ("docs.search", &[first.clone(), first.clone(), second])]);
+    let asked = queries(&end);
+    assert_eq!(asked[..2], ["bridge", "Where was the designer of the bridge born?"]);
+    assert!(asked[2].starts_with("Where was the designer of the bridge born? Ida Lundgren"), "{}", asked[2]);
+    assert_eq!((asked.len(), &end.output()["short"]), (3, &json!("Varnholm")));
+    // Nothing new is found, so the first answer stands and no further model call is made.
+    let end = check(small(json!({})), &[("answer", &answers), ("docs.search", std::slice::from_ref(&first))]);
+    assert_eq!((queries(&end).len(), end.count("model answer"), &end.output()["short"]), (3, 1, &json!("Ida Lundgren")));
+    // With depth `quick` there is one lookup.
+    let end = check(small(json!({ "depth": "quick", "way": "agentic" })), &[("answer", &answers), ("docs.search", &[first])]);
+    assert_eq!((queries(&end).len(), end.count("model answer")), (2, 1));
+}

@@ -41,6 +41,9 @@ struct State {
 /// Replaces a fact that was not shown.
 const NOT_SHOWN: &str = "(not shown)";
 
+/// Precedes the steps and their results in the prompt of a reflection.
+const STEP_LIST: &str = "\nSteps:\n";
+
 /// What a persistent model says is missing.
 const NOT_FOUND: &str = "the results do not have what was asked for";
 
@@ -141,7 +144,8 @@ impl ScriptedModel {
         let next = self.next(shown, &state.given);
         let steps = match &next {
             Some((_, steps, _)) => steps.clone(),
-            None if !state.is_planned || self.is_unfound(shown) => self.script.plan.clone(),
+            // It is asked for a second plan only if the first one did not work.
+            None if !state.is_planned || self.is_persistent => self.script.plan.clone(),
             None => Vec::new(),
         };
         let missing = steps.iter().find(|step| !shown.contains(&step.tool)).filter(|_| shown.contains(LIST));
@@ -172,8 +176,11 @@ impl ScriptedModel {
         further.or_else(|| self.is_unfound(shown).then(|| NOT_FOUND.to_owned()))
     }
 
+    /// Whether a persistent model sees that its plan did not work: facts of the answer are not shown, or a planned step is not listed as done.
     fn is_unfound(&self, shown: &str) -> bool {
-        self.is_persistent && !self.is_answerable(shown)
+        let is_undone = |step: &Step| !shown.contains(&format!("({}): done", step.tool));
+        let is_incomplete = shown.contains(STEP_LIST) && self.script.plan.iter().any(is_undone);
+        self.is_persistent && (is_incomplete || !self.is_answerable(shown))
     }
 
     /// A part of the mail that the plan sends or drafts, for a flow that composes mails itself.
