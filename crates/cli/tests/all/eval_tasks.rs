@@ -5,7 +5,11 @@ use serde_json::Value;
 use crate::{CommandOutput, Home};
 
 fn tasks(home: &Home, args: &[&str]) -> Value {
-    let mut command = home.command(&[&["eval", "tasks", "--model", "scripted", "--json"], args].concat());
+    evaluated(home, "tasks", args)
+}
+
+fn evaluated(home: &Home, name: &str, args: &[&str]) -> Value {
+    let mut command = home.command(&[&["eval", name, "--model", "scripted", "--json"], args].concat());
     // Everything is real here except the scripted model.
     let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
     assert_eq!(said.code, Some(0), "{said:?}");
@@ -19,6 +23,19 @@ fn r15_sums_and_code_are_carried_out_and_judged() {
     assert_eq!((&report["tasks"], &report["passed"], &report["flows_pct"]), (&2.into(), &2.into(), &100.0.into()), "{report}");
     assert_eq!(report["by_kind"]["calc"], serde_json::json!({ "tasks": 1, "passed": 1 }));
     assert!(report.get("embedded_pct").is_none());
+}
+
+#[test]
+fn r16_reflection_mends_planted_errors() {
+    let home = Home::new();
+    let report = evaluated(&home, "reflection", &["--only", "calc-mixed", "--only", "files-lines", "--only", "sql-count", "--only", "docs-leave"]);
+    let all = &report["all"];
+    let planted = all["planted"].as_u64().unwrap();
+    assert_eq!(planted, 5, "{report}");
+    assert_eq!((&all["done_undisturbed"], &all["done_with_reflection"]), (&planted.into(), &planted.into()), "{report}");
+    assert_eq!((&all["done_without"], &report["not_mended"]), (&0.into(), &serde_json::json!([])), "{report}");
+    let errors: Vec<&String> = report["by_error"].as_object().unwrap().keys().collect();
+    assert_eq!(errors, ["rejected", "wrong"]);
 }
 
 #[test]

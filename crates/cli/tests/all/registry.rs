@@ -133,3 +133,9 @@ fn s2_a_registry_takes_no_tools_from_a_registry() {
     let listed = tools(&ours, &["tools", "list", "--json", "--registry", &format!("http://{address}")]);
     assert!(of_server(&listed, "tales").is_empty() && !of_server(&listed, "calc").is_empty(), "{listed:?}");
 }
+
+#[test]
+fn s2_the_registry_listens_on_its_documented_port_unless_another_is_given() {
+    let help = Home::new().well(&["registry", "--help"]).out;
+    assert!(help.contains("[default: 8021]"), "{help}");
+}

@@ -30,7 +30,7 @@ use terminal::remark;
 use terminal::{BOLD, DIM, GREEN, RED, Table, paint};
 
 pub(super) use reflection::Reflection;
-use task::{Kind, Task};
+use task::Task;
 use trial::{SCRIPTED, Trial};
 
 /// Tasks with tools: files, code, arithmetic, documents, a database, tickets, stories and mail, and tasks that must not be carried out
@@ -135,13 +135,7 @@ impl Tasks {
             Some(path) => task::of_file(path).map_err(ServiceError::Usage)?,
             None => task::all().map_err(ServiceError::Failed)?,
         };
-        for only in &self.only {
-            if !tasks.iter().any(|task| task.id == *only || task.kind.name() == only) {
-                let kinds = Kind::ALL.map(Kind::name).join(", ");
-                return Err(ServiceError::Usage(format!("there is no task or kind {only:?}; the kinds are {kinds}")));
-            }
-        }
-        tasks.retain(|task| self.only.is_empty() || self.only.iter().any(|only| task.id == *only || task.kind.name() == only));
+        task::keep_only(&mut tasks, &self.only).map_err(ServiceError::Usage)?;
         tasks.truncate(self.limit.unwrap_or(usize::MAX));
         Ok(tasks)
     }

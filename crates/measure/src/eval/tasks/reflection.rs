@@ -34,6 +34,9 @@ pub struct Reflection {
     /// Only this error; may be repeated
     #[arg(long, value_name = "ERROR")]
     error: Vec<PlantedError>,
+    /// Only this task or kind of task; may be repeated
+    #[arg(long, value_name = "ID|KIND")]
+    only: Vec<String>,
     /// Only the first N tasks
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
@@ -83,6 +86,7 @@ impl Reflection {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<()> {
         let mut tasks = task::all().map_err(ServiceError::Failed)?;
         tasks.retain(|task| KINDS.contains(&task.kind));
+        task::keep_only(&mut tasks, &self.only).map_err(ServiceError::Usage)?;
         tasks.truncate(self.limit.unwrap_or(usize::MAX));
         let config = user_config(globals)?;
         // As for `baton eval tasks`: a task has only its own documents.

@@ -64,6 +64,16 @@ impl Kind {
     }
 }
 
+/// Keeps the tasks of these ids and kinds; all if none is named.
+pub(super) fn keep_only(tasks: &mut Vec<Task>, named: &[String]) -> Result<(), String> {
+    let is_named = |task: &Task, name: &str| task.id == name || task.kind.name() == name;
+    if let Some(unknown) = named.iter().find(|name| !tasks.iter().any(|task| is_named(task, name))) {
+        return Err(format!("there is no task or kind {unknown:?}; the kinds are {}", Kind::ALL.map(Kind::name).join(", ")));
+    }
+    tasks.retain(|task| named.is_empty() || named.iter().any(|name| is_named(task, name)));
+    Ok(())
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Task {
