@@ -1,7 +1,8 @@
 // What a browser test runs on: a real `baton serve` with its own database and folders, a scripted model beside it, and a real Chromium.
 //
 //   const harness = await open({ script })     script: all effects are scripted, for tests with thousands of runs; token: requests need it;
-//                                              config: more of baton.toml; port: its port
+//                                              config: more of baton.toml, or all of it as a function of the model's address; port: its port;
+//                                              isPacked: the page that is in the binary, not the folder
 //   harness.page(options)                      a page; every error on its console fails the test
 //   harness.kill() · harness.start()           kills the server · starts it again on the same port and database
 //   harness.close()
@@ -32,21 +33,22 @@ const SLOWER = Number(process.env.BATON_BROWSER_SLOW ?? 1);
 const START_MS_MAX = 60_000;
 export const WAIT_MS = Number(process.env.BATON_WAIT_MS ?? 60_000);
 
-export async function open({ script = null, docs = true, token = null, config = "", port: wantedPort = null } = {}) {
+export async function open({ script = null, docs = true, token = null, config = "", port: wantedPort = null, isPacked = false } = {}) {
   const home = fs.mkdtempSync(path.join(os.tmpdir(), "baton-browser-"));
   const model = script ? null : await playModel();
   const port = wantedPort ?? (await freePort());
-  const harness = { home, port, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
+  const harness = { home, port, model, url: `http://127.0.0.1:${port}`, server: null, log: "", pages: [] };
   const files = { config: path.join(home, "baton.toml"), db: path.join(home, "baton.db"), script: path.join(home, "world.script"), docs: path.join(home, "docs") };
   fs.cpSync(path.join(here, "documents"), files.docs, { recursive: true });
   if (script) fs.writeFileSync(files.script, script);
+  else if (typeof config === "function") fs.writeFileSync(files.config, config(model.url));
   else fs.writeFileSync(files.config, `model = "compat/lab/actor"\n\n[endpoints.lab]\nurl = "${model.url}"\n\n[models."compat/lab/actor"]\nusd_per_million_in = 0.1\nusd_per_million_out = 0.4\n\n[embedded]\npull = false\n${config}`);
   const played = script ? ["--script", files.script] : ["--config", files.config, "--no-pull", ...(docs ? ["--docs", files.docs] : [])];
 
   harness.start = async () => {
     const env = { ...process.env, BATON_WEB: web, BATON_NO_PULL: "1", XDG_DATA_HOME: home, XDG_CONFIG_HOME: home, XDG_CACHE_HOME: home, HOME: home };
-    // What is in the binary instead of what is in the folder; builds for developing always take the folder.
-    if (process.env.BATON_PACKED) delete env.BATON_WEB;
+    // What is in the binary instead of what is in the folder.
+    if (isPacked || process.env.BATON_PACKED) env.BATON_WEB = "packed";
     for (const name of Object.keys(env)) if (/_API_KEY$|^OLLAMA_HOST$|^BATON_(DB|CONFIG|TOKEN)$/.test(name)) delete env[name];
     const server = spawn(BATON, ["serve", "--port", String(port), "--db", files.db, ...played, ...(token ? ["--token", token] : [])], { env, stdio: ["ignore", "pipe", "pipe"] });
     harness.server = server;

@@ -16,13 +16,16 @@ const WORD_MS = 8;
 const SLOW_WORD_MS = 120 * Number(process.env.BATON_BROWSER_SLOW ?? 1);
 
 export async function playModel() {
+  /// The keys that came with calls, in order.
+  const keys = [];
   const server = http.createServer((request, response) => {
     let body = "";
     request.on("data", (piece) => (body += piece));
+    if (request.method === "POST") keys.push(request.headers.authorization ?? "");
     request.on("end", () => reply(request, response, body).catch(() => response.destroy()));
   });
   await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  return { url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) };
+  return { keys, url: `http://127.0.0.1:${server.address().port}/v1`, close: () => (server.closeAllConnections(), server.close()) };
 }
 
 async function reply(request, response, body) {

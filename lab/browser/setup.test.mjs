@@ -5,7 +5,7 @@ import http from "node:http";
 import path from "node:path";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
-import { eventually, get, open, picture } from "./harness.mjs";
+import { ask, choose, eventually, get, open, picture } from "./harness.mjs";
 
 let harness;
 before(async () => (harness = await open()));
@@ -34,8 +34,43 @@ test("a key is stored in a file of the account, listed without its value, and re
   await form.getByLabel("Name").fill("PATH");
   await form.getByLabel("Key").fill("x");
   await form.getByRole("button", { name: "Store" }).click();
-  await page.locator(".notice-bad", { hasText: "no name of a key" }).waitFor();
+  await page.locator(".notice-bad", { hasText: "not the name of a key" }).waitFor();
   page.troubles = page.troubles.filter((trouble) => !trouble.includes("422"));
+});
+
+test("a stored key counts at once: the model is chosen by it, tested and asked, and without it no longer", async () => {
+  const own = await open({ config: (url) => `[endpoints.openai]\nurl = "${url}"\ndialect = "openai-chat"\nkey = { env = "OPENAI_API_KEY" }\n\n[embedded]\npull = false\n` });
+  try {
+    const page = await own.page({ path: "/#/settings" });
+    const models = page.locator(".setting", { has: page.getByRole("heading", { name: "Models" }) });
+    await models.getByText("no language model was found").waitFor();
+    const store = page.getByRole("form", { name: "Store a key" });
+    await store.getByLabel("Name").fill("OPENAI_API_KEY");
+    await store.getByLabel("Key").fill(SECRET);
+    await store.getByRole("button", { name: "Store" }).click();
+    await page.locator(".notice", { hasText: "used from now on" }).waitFor();
+    await models.getByText("In use: openai/gpt-4.1-mini (a key for it was found, and no model was named).").waitFor();
+    const tested = page.getByRole("form", { name: "Test a model" });
+    await tested.getByLabel("Test a model").fill("openai/gpt-4.1-mini");
+    await tested.getByRole("button", { name: "Test" }).click();
+    await tested.getByText(/openai\/gpt-4\.1-mini answered “.+” in/).waitFor();
+    const calls = own.model.keys.length;
+    await page.locator(".sidebar-new").click();
+    await choose(page, "Flow", "direct");
+    await ask(page, "What is a relay baton? With a new key.");
+    await page.locator(".turn .actions").waitFor();
+    assert.ok(own.model.keys.length > calls, "the question was answered by that model");
+    assert.deepEqual([...new Set(own.model.keys)], [`Bearer ${SECRET}`]);
+    assert.ok(!own.log.includes(SECRET) && !(await page.content()).includes(SECRET));
+    await page.goto(`${own.url}/#/settings`);
+    await page.getByRole("button", { name: "Remove OPENAI_API_KEY" }).click();
+    await models.getByText("no language model was found").waitFor();
+    await tested.getByLabel("Test a model").fill("openai/gpt-4.1-mini");
+    await tested.getByRole("button", { name: "Test" }).click();
+    await tested.getByRole("alert").getByText("store it in the settings").waitFor();
+  } finally {
+    await own.close();
+  }
 });
 
 test("a model is tried, and one that does not answer says why", async () => {

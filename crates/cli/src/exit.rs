@@ -24,7 +24,7 @@ pub(crate) enum Exit {
 const CODES: &str = "\
 Exit codes:
     0  it went well
-    1  the run failed or was cancelled, a check found a difference, or something outside did not work
+    1  a run failed or was cancelled, a check found a difference, or something else failed
     2  wrong usage: an unknown option, run, thread, flow or model, or a wrong configuration
     3  the database cannot be used
     4  the run waits for a person; the way to answer was printed

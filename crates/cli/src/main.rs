@@ -35,7 +35,8 @@ use service::GlobalArgs;
 use command::Command;
 use trace::Traces;
 
-/// Runs flows of models, tools and people durably: confirmed work survives a crash, and every run can be watched, replayed and forked.
+/// Answers questions and carries out research with models, tools and your documents, and checks every sentence against its sources. A run survives a
+/// crash, and can be watched, stopped, resumed, replayed and forked.
 #[derive(Parser)]
 #[command(name = "baton", version, after_help = exit::with_codes(AFTER_HELP), disable_help_subcommand = true, max_term_width = 110)]
 struct Baton {
@@ -48,6 +49,7 @@ struct Baton {
 const AFTER_HELP: &str = "\
 Examples:
   baton ask \"What is a relay baton?\"      ask, watch, and read the answer
+  baton serve                             the page: http://127.0.0.1:8080
   baton chat                              talk: one thread, follow-ups, /commands
   baton doctor                            which model is used, and how to get a better one
   baton models pull                       fetch the embedded model now, for when there is no network
@@ -57,11 +59,14 @@ Examples:
   baton bench engine                      measure this machine
 
 Environment:
-  BATON_DB       the database file, as --db     BATON_CONFIG   the configuration file, as --config
-  BATON_NO_PULL  as --no-pull                   BATON_LOG      what to log to stderr, e.g. debug or engine=trace
-  BATON_TOKEN    as --token of `serve`          BATON_LOG_FORMAT=json  a JSON object a line, with times and run ids
-  OTEL_EXPORTER_OTLP_ENDPOINT  a collector of traces, e.g. http://localhost:4318
-  NO_COLOR       no colours                     ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST";
+  ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, OLLAMA_HOST    models of others
+  BATON_DB, BATON_STORE, BATON_CONFIG    as --db, --store, --config
+  BATON_NO_PULL                          as --no-pull
+  BATON_TOKEN                            as --token of `serve`
+  BATON_LOG                              what to log to stderr, e.g. debug or engine=trace
+  BATON_LOG_FORMAT=json                  a JSON object a line, with times and run ids
+  OTEL_EXPORTER_OTLP_ENDPOINT            a collector of traces, e.g. http://localhost:4318
+  NO_COLOR                               no colours";
 
 fn main() -> ExitCode {
     allocator::limit_arenas();

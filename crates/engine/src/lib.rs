@@ -40,7 +40,7 @@ mod watch;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use effects::EffectHandler;
@@ -84,6 +84,8 @@ pub(crate) struct Inner {
     handler: Arc<dyn EffectHandler>,
     flows: Flows,
     settings: Settings,
+    /// The model of runs that are started without one; `settings.default_model` at first.
+    default_model: RwLock<Option<String>>,
     leases: Leases,
     /// Runs that are in memory here.
     active: Mutex<HashMap<RunId, Arc<Active>>>,
@@ -238,6 +240,7 @@ impl Engine {
             flows: flows.into_iter().map(|graph| (graph.name().to_owned(), graph)).collect(),
             store,
             handler,
+            default_model: RwLock::new(settings.default_model.clone()),
             settings,
         };
         let engine = Engine(Arc::new(inner));
@@ -286,6 +289,11 @@ impl Engine {
         Ok((run, at))
     }
 
+    /// Runs that are started without a model have this one from now on.
+    pub fn set_default_model(&self, model: &str) {
+        *self.0.default_model.write().unwrap_or_else(PoisonError::into_inner) = Some(model.to_owned());
+    }
+
     /// `None` for a run that exists already.
     async fn begin(&self, order: Order) -> Result<(RunId, Option<cell::Receiver<RunState>>)> {
         // A retry starts nothing, not even briefly: a caller that resumes the run would find it active.
@@ -299,7 +307,7 @@ impl Engine {
         let title = order.title.unwrap_or_else(|| title_of(&order.input));
         let graph = self.0.graph(&order.flow)?;
         let (mut context, mut input) = (order.context, order.input);
-        context.model = context.model.or_else(|| self.0.settings.default_model.clone());
+        context.model = context.model.or_else(|| self.0.default_model.read().unwrap_or_else(PoisonError::into_inner).clone());
         // Taken before context is added. An input that is not only the user's own words names no addresses.
         let addresses = if order.is_tainted { Addresses::default() } else { Addresses::named_in(&input) };
         let is_tainted = self.0.recall(&graph, &context.user, &thread, order.history, &mut input).await? || order.is_tainted;
@@ -310,7 +318,7 @@ impl Engine {
         let place = self.0.clone().place().await?;
         let first = Mutex::new(Some(machine));
         let source = || {
-            let machine = first.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+            let machine = first.lock().unwrap_or_else(PoisonError::into_inner).take();
             let machine = Box::new(machine.map_or_else(|| Run::start(&graph, start.clone()), Ok)?);
             Ok(RunSource::New { machine, title: title.clone(), past: Vec::new() })
         };

@@ -10,8 +10,9 @@ use evidence::Span;
 use graph::{Failure, FailureKind, Go};
 
 use crate::answer;
+use crate::claims::DraftAnswer;
 
-/// The note with the results found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output, and `body`, the answer without its list of sources.
+/// The note with the results found before the run failed: `answer`, `plain`, `sources` and `sentences`, as in an output, and `body`, the passages alone.
 pub const FOUND: &str = "found_before_failure";
 
 const CAUSE: &str = "no model answered";
@@ -38,9 +39,11 @@ pub(crate) fn fail(flow: &str, why: &str, shown: &[Span]) -> Go {
     if shown.is_empty() {
         return go;
     }
-    let found = answer::finish(&answer::listed(INTRO, shown), shown, false);
+    // The flow's own words are no claims, and the passages are quoted.
+    let found = answer::finish_own(DraftAnswer { markdown: answer::listed(INTRO, shown), short: None }, shown);
     let mut output = found.output(flow);
-    output.insert("body".into(), found.body.into());
+    let body = found.body.strip_prefix(INTRO).map_or(found.body.as_str(), str::trim_start);
+    output.insert("body".into(), body.into());
     go.note(FOUND, output)
 }
 

@@ -194,7 +194,7 @@ impl Check {
             "properties": { "verdicts": { "type": "array", "items": verdict, "maxItems": self.uncertain.len() } },
         });
         let call = prompt::call("verify", messages, Some(schema), self.model_tokens());
-        call.label("checking what is uncertain").deadline_ms(MODEL_DEADLINE_MS).last()
+        call.label("checking uncertain sentences").deadline_ms(MODEL_DEADLINE_MS).last()
     }
 
     fn take_decisions(&mut self, spans: &[Span], means: CheckOptions<'_>, value: &Value) -> Result<(), Failure> {

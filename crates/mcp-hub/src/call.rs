@@ -146,7 +146,7 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
             ServerResult::CreateTaskResult(_) => {
                 return Err(Failure::new(FailureKind::Invalid, format!("{} went on in the background, which nobody asked for", entry.name)));
             }
-            _ => return Err(Failure::new(FailureKind::Invalid, format!("{} answered something that is no result of a tool", entry.name))),
+            _ => return Err(Failure::new(FailureKind::Invalid, format!("{} sent something that is not the result of a tool", entry.name))),
         }
     }
     Err(Failure::new(FailureKind::Limit, format!("{} asked back more than {ROUNDS_MAX} times", entry.name)))

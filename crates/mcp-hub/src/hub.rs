@@ -163,8 +163,7 @@ impl Hub {
         let best = names.iter().max_by(|a, b| alike(a).total_cmp(&alike(b))).filter(|best| alike(best) > 0.8);
         match best {
             Some(best) => format!("; did you mean {best}?"),
-            None if names.is_empty() => "; no tool server is connected, or none of them offers a tool".to_owned(),
-            None => format!("; there are {} others", names.len()),
+            None => "; `baton tools list` and the page's Tools list those that there are".to_owned(),
         }
     }
 

@@ -118,7 +118,7 @@ fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(Str
         .get("servers")
         .unwrap_or(list)
         .as_array()
-        .ok_or("this is no list of servers: neither an array nor {\"servers\": […]} nor an mcp.json with {\"mcpServers\": {…}}")?;
+        .ok_or("this is not a list of servers: neither an array nor {\"servers\": […]} nor an mcp.json with {\"mcpServers\": {…}}")?;
     let mut taken = BTreeSet::new();
     let (mut entries, mut imported) = (Vec::new(), ImportReport::default());
     for server in servers {
@@ -205,7 +205,7 @@ fn stdio(package: &Package) -> Result<Map<String, Value>, String> {
     let name = package.identifier.as_str();
     // It becomes an argument of a program that installs and runs what it is told.
     if name.is_empty() || name.starts_with('-') || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
-        return Err(format!("{name:?} is no name of a package"));
+        return Err(format!("{name:?} is not the name of a package"));
     }
     let version = package.version.as_deref().filter(|version| !version.is_empty() && *version != "latest");
     let at = |sign: &str| version.map_or_else(|| name.to_owned(), |version| format!("{name}{sign}{version}"));
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(file["mcpServers"]["img"]["args"], json!(["run", "-i", "--rm", "-e", "K", "docker.io/x/y:2"]));
         let again = into_file(&list(), &path, &|_| false).unwrap();
         assert!(again.added.is_empty() && again.skipped.len() == 8);
-        assert!(into_file(&json!({"a": 1}), &path, &|_| false).unwrap_err().contains("no list"));
+        assert!(into_file(&json!({"a": 1}), &path, &|_| false).unwrap_err().contains("not a list"));
     }
 
     #[test]

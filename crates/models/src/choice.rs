@@ -18,8 +18,10 @@ pub struct ModelRequest {
 /// What is known about the embedded model without loading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Embedded {
-    /// Its weights are here, or may be pulled on first use.
+    /// Its weights are here.
     Ready(Name),
+    /// Its weights are downloaded when it is first used; their size, for people.
+    Downloads { name: Name, size: String },
     /// Why not, and what to do.
     Absent { why: String, todo: String },
 }
@@ -69,7 +71,7 @@ pub enum State {
 
 /// A model that was named and cannot be had. Never replaced by another one.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{}: {}", .0.detail, .0.todo)]
+#[error("{}; {}", .0.detail, .0.todo)]
 pub struct UnusableModel(pub Box<ModelCandidate>, pub Vec<ModelCandidate>);
 
 /// Looks at every option. `ollama` is what [`probe_ollama`] found.
@@ -93,6 +95,7 @@ pub fn choose(
         by_ollama(ollama),
         match embedded {
             Embedded::Ready(name) => ready(Source::Embedded, name.clone(), "runs in this process"),
+            Embedded::Downloads { name, size } => ready(Source::Embedded, name.clone(), &downloads(size)),
             Embedded::Absent { why, todo } => {
                 ModelCandidate { source: Source::Embedded, model: None, state: State::Absent, detail: why.clone(), todo: todo.clone() }
             }
@@ -114,6 +117,10 @@ fn ready(source: Source, name: Name, detail: &str) -> ModelCandidate {
     ModelCandidate { source, model: Some(name), state: State::Ready, detail: detail.to_owned(), todo: String::new() }
 }
 
+fn downloads(size: &str) -> String {
+    format!("runs in this process; its weights ({size}) are downloaded when it is first used")
+}
+
 /// A model that was named: is there an endpoint for it, and a key?
 fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Embedded) -> ModelCandidate {
     use super::Family;
@@ -121,6 +128,7 @@ fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Em
     match (&name.family, embedded) {
         (Family::Extract, _) => return ready(source, name, "named"),
         (Family::Embedded, Embedded::Ready(_)) => return ready(source, name, "named; runs in this process"),
+        (Family::Embedded, Embedded::Downloads { size, .. }) => return ready(source, name, &format!("named; {}", downloads(size))),
         (Family::Embedded, Embedded::Absent { why, todo }) => return broken(why.clone(), todo.clone()),
         _ => {}
     }
@@ -129,7 +137,7 @@ fn usable(source: Source, name: Name, table: &Table, env: Env<'_>, embedded: &Em
         Err(error) => return broken(error.to_string(), "add the endpoint to the configuration, or use one that is there".to_owned()),
     };
     match endpoint.key.as_ref().map(|key| key.find(env)) {
-        Some(Err(why)) => broken(format!("{name}: {why}"), "set the key, or name another model".to_owned()),
+        Some(Err(why)) => broken(format!("{name}: {why}"), "or name another model with --model".to_owned()),
         Some(Ok(_)) => ready(source, name, &format!("named; key found; {}", endpoint.url)),
         None => ready(source, name, &format!("named; {}", endpoint.url)),
     }
@@ -149,7 +157,7 @@ fn by_key(table: &Table, env: Env<'_>) -> ModelCandidate {
             (Ok(_), Err(_)) => {}
         }
     }
-    let todo = "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY".to_owned();
+    let todo = "set one of ANTHROPIC_API_KEY, OPENAI_API_KEY, GEMINI_API_KEY, or store it in the settings of the page".to_owned();
     ModelCandidate { source: Source::Environment, model: None, state: State::Absent, detail: format!("no key for {}", tried.join(", ")), todo }
 }
 
@@ -183,7 +191,7 @@ pub async fn probe_ollama(clients: &Clients, table: &Table, patience: Duration) 
     let ask = async {
         let mut response = clients.for_url(&url).get(url.clone()).send().await.map_err(|_| format!("nothing answers at {}", endpoint.url))?;
         let status = response.status();
-        let other = || format!("{} is no Ollama (status {status})", endpoint.url);
+        let other = || format!("{} is not an Ollama server (status {status})", endpoint.url);
         // Another program may listen there, and send an endless reply.
         let mut bytes = Vec::new();
         while let Some(chunk) = response.chunk().await.map_err(|_| other())? {
@@ -193,7 +201,7 @@ pub async fn probe_ollama(clients: &Clients, table: &Table, patience: Duration) 
             bytes.extend_from_slice(&chunk);
         }
         let body: Value = serde_json::from_slice(&bytes).map_err(|_| other())?;
-        let models = body.get("models").and_then(Value::as_array).ok_or_else(|| format!("{} is no Ollama", endpoint.url))?;
+        let models = body.get("models").and_then(Value::as_array).ok_or_else(|| format!("{} is not an Ollama server", endpoint.url))?;
         Ok(models.iter().filter_map(|model| model.get("name")?.as_str().map(str::to_owned)).collect())
     };
     let late = || format!("nothing answered at {} within {} ms", endpoint.url, patience.as_millis());
@@ -283,7 +291,7 @@ mod tests {
         let mut table = Table::default();
         table.endpoints.get_mut("ollama").unwrap().url = url;
         let refused = probe_ollama(&crate::remote::clients().unwrap(), &table, Duration::from_secs(60)).await.unwrap_err();
-        assert!(refused.contains("is no Ollama"), "{refused}");
+        assert!(refused.contains("is not an Ollama server"), "{refused}");
         // What the sockets hold is sent beyond that.
         assert!(sent.await.unwrap() < TAGS_BYTES_MAX + (16 << 20));
     }

@@ -24,7 +24,7 @@ pub mod triton;
 pub mod utf8;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use graph::{Effect, Failure, FailureKind, Job, Key, ModelCall, Reply, Usage};
@@ -142,12 +142,16 @@ impl ModelError {
 /// All models there are, and the order in which they are asked.
 pub struct Models {
     table: Table,
-    chosen: Name,
+    chosen: RwLock<Name>,
     endpoints: BTreeMap<String, OpenEndpoint>,
+    key_lookup: Option<KeyLookup>,
     /// Models in this process.
     own: BTreeMap<Name, Arc<dyn Model>>,
     guards: BTreeMap<String, Guard>,
 }
+
+/// Looks a variable up at each call, for keys that may be stored or removed while the program runs.
+pub type KeyLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// An endpoint whose key was looked for.
 struct OpenEndpoint {
@@ -161,7 +165,8 @@ enum Connection {
 }
 
 impl Models {
-    /// `chosen` answers calls that name no model. Keys are looked up here, once; a missing one is reported when it is needed.
+    /// `chosen` answers calls that name no model. Keys are looked up here, once, unless [`with_key_lookup`](Models::with_key_lookup) is used; a
+    /// missing one is reported when it is needed.
     pub fn new(table: Table, chosen: Name, env: Env<'_>) -> Result<Self, ModelError> {
         let mut endpoints = BTreeMap::new();
         let mut guards = BTreeMap::new();
@@ -178,7 +183,7 @@ impl Models {
             guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
         }
         let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
-        Ok(Models { table, chosen, endpoints, own, guards })
+        Ok(Models { table, chosen: RwLock::new(chosen), endpoints, key_lookup: None, own, guards })
     }
 
     /// Adds a model that does not go through the table: the embedded one, for instance, or a test's.
@@ -187,8 +192,20 @@ impl Models {
         self
     }
 
-    pub fn chosen(&self) -> &Name {
-        &self.chosen
+    /// Keys that are named by a variable are looked up with this at each call. Those in files and from programs are read once.
+    pub fn with_key_lookup(mut self, lookup: KeyLookup) -> Self {
+        self.key_lookup = Some(lookup);
+        self
+    }
+
+    /// The model that answers calls which name none.
+    pub fn chosen(&self) -> Name {
+        self.chosen.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Another model answers such calls from now on.
+    pub fn choose(&self, name: Name) {
+        *self.chosen.write().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     /// Asks the model the call names (or the chosen one), and then the fallbacks in order while the trouble is of a kind
@@ -200,7 +217,7 @@ impl Models {
     /// The same, by the named model.
     async fn answer_by(&self, model: Option<&str>, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
         let first = match model.map(str::parse::<Name>) {
-            None => self.chosen.clone(),
+            None => self.chosen(),
             Some(Ok(name)) => name,
             Some(Err(error)) => return Reply::failed(Failure::new(FailureKind::Refused, error.to_string())),
         };
@@ -244,9 +261,14 @@ impl Models {
         if name.family == Family::Embedded {
             return Err(ModelError::another(FailureKind::Refused, format!("{name} is not there: its weights have not been pulled")));
         }
-        self.table.endpoint(name).map_err(|error| ModelError::user(error.to_string()))?;
+        let endpoint = self.table.endpoint(name).map_err(|error| ModelError::user(error.to_string()))?;
         let opened = self.endpoints.get(name.endpoint()).ok_or_else(|| ModelError::user(format!("{name} has no endpoint")))?;
-        let key = opened.key.clone().map_err(|why| ModelError::user(format!("{name}: {why}")))?;
+        let key = match (&self.key_lookup, &endpoint.key) {
+            // One line of a local file at most.
+            (Some(lookup), Some(source @ KeySource::Env(_))) => source.find(&**lookup).map(Some),
+            _ => opened.key.clone(),
+        };
+        let key = key.map_err(|why| ModelError::user(format!("{name}: {why}")))?;
         let (name, row) = (name.clone(), self.table.row(name));
         Ok(match &opened.line {
             Connection::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),

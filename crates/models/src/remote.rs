@@ -75,7 +75,7 @@ impl Clients {
 
 impl Connection {
     pub fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, ModelError> {
-        let wrong = |why: String| ModelError::user(format!("{:?} is no address of a model server: {why}", endpoint.url));
+        let wrong = |why: String| ModelError::user(format!("{:?} is not the address of a model server: {why}", endpoint.url));
         let parsed = reqwest::Url::parse(&endpoint.url).map_err(|e| wrong(e.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") {
             return Err(wrong("it must begin with http:// or https://".to_owned()));
@@ -272,7 +272,7 @@ impl Model for Remote {
             }
             // Valid JSON of some other service, in which genai finds nothing and does not mind.
             Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.said == ModelOutput::Text(String::new()) => {
-                Err(ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect: no text, no reason, no usage"))
+                Err(ModelError::another(FailureKind::Invalid, "its answer does not have the form of its API: no text, no reason, no usage"))
             }
             Ok(answer) => Ok(answer),
             Err(StreamError::BrokeOff) => Err(ModelError::again(FailureKind::Network, "the answer broke off before its end")),

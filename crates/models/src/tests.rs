@@ -56,6 +56,26 @@ async fn a_reply_is_simple_and_says_who_answered() {
     assert_eq!((reply.usage.tokens_in, reply.usage.tokens_out), (10, 5));
 }
 
+/// An operator stores a key while the service runs.
+#[test]
+fn a_key_that_is_stored_or_removed_counts_for_the_next_call() {
+    let stored = Arc::new(Mutex::new(None::<String>));
+    let key = stored.clone();
+    let models = models(&[]).with_key_lookup(Arc::new(move |name| key.lock().unwrap().clone().filter(|_| name == "OPENAI_API_KEY")));
+    let open = || models.open(&named("openai/gpt-4.1-mini")).map(drop);
+    for key in [None, Some("sk-secret"), None] {
+        *stored.lock().unwrap() = key.map(str::to_owned);
+        match (open(), key) {
+            (Ok(()), Some(_)) => {}
+            (Err(error), None) => assert!(error.message.contains("OPENAI_API_KEY"), "{error}"),
+            (opened, key) => panic!("{key:?}: {opened:?}"),
+        }
+    }
+    assert_eq!(models.chosen(), named("embedded/e"));
+    models.choose(named("openai/gpt-4.1-mini"));
+    assert_eq!(models.chosen(), named("openai/gpt-4.1-mini"));
+}
+
 #[tokio::test]
 async fn json_is_validated_and_never_asked_for_twice() {
     let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});

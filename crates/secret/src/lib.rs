@@ -61,7 +61,10 @@ impl KeySource {
     /// Blocks while a file is read or a program runs (10 s at most).
     pub fn find(&self, env: Env<'_>) -> Result<Secret, String> {
         match self {
-            KeySource::Env(name) => env(name).as_deref().and_then(Secret::new).ok_or_else(|| format!("no key: set the environment variable {name}")),
+            KeySource::Env(name) => env(name)
+                .as_deref()
+                .and_then(Secret::new)
+                .ok_or_else(|| format!("no key: set the environment variable {name}, or store it in the settings of the page")),
             KeySource::File(path) => read(path),
             KeySource::Command(words) => command::run(words),
         }

@@ -4,7 +4,7 @@
 //! adds to it. So a budget holds for all runs of a user together, also for those that go at the same time.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use graph::{Usage, UserId};
 use store::{RunFilter, Store};
@@ -28,7 +28,7 @@ struct Inner {
     users: Users,
     store: Arc<dyn Store>,
     /// The model of runs that name none.
-    servers_model: Option<String>,
+    servers_model: RwLock<Option<String>>,
     today: Mutex<HashMap<UserId, Day>>,
     /// What users may do, with the groups of their last sign-in; of everybody else the configuration alone decides.
     signed_in: Mutex<HashMap<UserId, Arc<Rights>>>,
@@ -56,7 +56,13 @@ impl Spent {
 
 impl Allowances {
     pub fn new(users: Users, store: Arc<dyn Store>, servers_model: Option<String>) -> Allowances {
+        let servers_model = RwLock::new(servers_model);
         Allowances(Arc::new(Inner { users, store, servers_model, today: Mutex::default(), signed_in: Mutex::default() }))
+    }
+
+    /// Runs that name no model have another one from now on.
+    pub fn set_servers_model(&self, model: &str) {
+        *self.0.servers_model.write().unwrap_or_else(PoisonError::into_inner) = Some(model.to_owned());
     }
 
     pub fn rights(&self, user: &UserId) -> Arc<Rights> {
@@ -83,7 +89,8 @@ impl Allowances {
 
     /// Whether a run may be performed with this model; `None` is the server's own.
     pub fn may_use_model(&self, user: &UserId, model: Option<&str>) -> Result<(), String> {
-        let own = self.0.servers_model.as_deref();
+        let own = self.0.servers_model.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let own = own.as_deref();
         let model = model.or(own).unwrap_or(SERVERS_MODEL);
         let rights = self.rights(user);
         match rights.may_use_model(model, own) {

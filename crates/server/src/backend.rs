@@ -36,7 +36,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn keys(&self) -> Result<Vec<api::StoredKey>> {
         Ok(Vec::new())
     }
-    /// Stores a key for the next start of the server, or removes it.
+    /// Stores a key, or removes it. It counts for the next call.
     async fn set_key(&self, _name: &str, _value: Option<&str>) -> Result<()> {
         Err(Problem::invalid("keys cannot be stored here"))
     }

@@ -76,7 +76,7 @@ impl From<StoreError> for Problem {
         match error {
             StoreError::NoRun { .. } => Problem::not_found("run"),
             StoreError::NoThread { .. } | StoreError::NotYours { .. } => Problem::not_found("thread"),
-            StoreError::Held { .. } => Problem::conflict("something is going on in this thread in another process; try again when it is done"),
+            StoreError::Held { .. } => Problem::conflict("another process is running something in this thread; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
             StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
@@ -96,9 +96,9 @@ impl From<EngineError> for Problem {
         match error {
             EngineError::Store(error) => error.into(),
             EngineError::Busy { .. } | EngineError::Restless { .. } | EngineError::DrivenElsewhere { .. } => {
-                Problem::busy("too much is going on; try again in a moment")
+                Problem::busy("the server is busy; try again in a moment")
             }
-            EngineError::Stopping => Problem::busy("the server is stopping; what was begun goes on when it is back"),
+            EngineError::Stopping => Problem::busy("the server is stopping; unfinished runs continue after its restart"),
             EngineError::NoFlow { .. } | EngineError::NoStep { .. } => Problem::invalid(words),
             EngineError::Run(RunError::Input { why, .. } | RunError::Edit { why }) => Problem::invalid(why),
             EngineError::Over { .. } | EngineError::Feed(_) => Problem::conflict(words),

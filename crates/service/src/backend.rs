@@ -8,7 +8,7 @@ use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
 use flows::{InputKind, Registry, Visibility};
 use graph::{Budget, RunContext, ThreadId, UserId};
 use models::Name;
-use models::choice::{Choice, State};
+use models::choice::State;
 use serde_json::{Map, Value, json};
 use server::backend::{Backend, Export, Result};
 use server::problem::{Problem, StatusCode};
@@ -27,6 +27,7 @@ use crate::library::Library;
 use crate::model_options::{self, OllamaLookup};
 use crate::model_test;
 use crate::run_request::{self, RunRequest};
+use crate::selected_model::SelectedModel;
 use crate::settings::{self, Configured};
 use crate::wiring;
 
@@ -43,8 +44,7 @@ pub(crate) struct ServiceBackend {
     settings: Configured,
     model_name: Option<String>,
     may_pull: bool,
-    profile: ModelProfile,
-    chosen: api::SelectedModel,
+    selected: SelectedModel,
     library: Library,
     workspaces: Workspaces,
     /// Not public, and notified all the same.
@@ -56,17 +56,11 @@ impl ServiceBackend {
         globals: &GlobalArgs,
         model_options: &model_options::ModelOptions,
         config: Config,
-        profile: ModelProfile,
-        choice: Option<Choice>,
+        selected: SelectedModel,
         library: Library,
     ) -> error::Result<ServiceBackend> {
         let is_scripted = globals.script.is_some();
         let flows = described(globals, &config)?;
-        let chosen = match choice {
-            Some(choice) => api::SelectedModel { name: choice.model.to_string(), why: model_options::reason(choice.by).to_owned() },
-            None if is_scripted => api::SelectedModel { name: "script".into(), why: "a script replaces models and tools".into() },
-            None => api::SelectedModel { name: "replay".into(), why: "a recording answers".into() },
-        };
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
         Ok(ServiceBackend {
             default_flow: run_request::flow(None, globals)?,
@@ -77,8 +71,7 @@ impl ServiceBackend {
             notified: config.notify.networks.clone(),
             config: (!is_scripted).then_some(config),
             model_name: model_options.model.clone(),
-            profile,
-            chosen,
+            selected,
             library,
             workspaces,
         })
@@ -159,7 +152,7 @@ impl Backend for ServiceBackend {
         }
         let (model, profile) = match new_run.model.as_deref().filter(|model| !model.is_empty()) {
             Some(model) => self.named(model).map(|(name, profile)| (Some(name), profile))?,
-            None => (None, self.profile),
+            None => (None, self.selected.profile()),
         };
         let request = RunRequest {
             registry: &self.registry,
@@ -193,15 +186,20 @@ impl Backend for ServiceBackend {
     }
 
     fn given(&self, user: &UserId) -> Map<String, Value> {
-        Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user)))])
+        let model = json!(self.selected.profile());
+        Map::from_iter([("docs".to_owned(), Value::Bool(self.library.has_any(user))), ("model".to_owned(), model)])
     }
 
     fn chosen(&self) -> api::SelectedModel {
-        self.chosen.clone()
+        match self.selected.choice() {
+            Some((name, by)) => api::SelectedModel { name, why: model_options::reason(by).to_owned() },
+            None if self.config.is_none() => api::SelectedModel { name: "script".into(), why: "a script replaces models and tools".into() },
+            None => api::SelectedModel { name: "replay".into(), why: "a recording answers".into() },
+        }
     }
 
     async fn models(&self) -> Result<api::Models> {
-        let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen.clone(), options: Vec::new() }) };
+        let Some(config) = &self.config else { return Ok(api::Models { chosen: self.chosen(), options: Vec::new() }) };
         let choice = model_options::choose(self.model_name.clone(), config, self.may_pull, OllamaLookup::Always).await;
         let choice = choice.map_err(|trouble| Problem::conflict(trouble.to_string()))?;
         let option = |way: &models::choice::ModelCandidate| api::ModelOption {
@@ -216,13 +214,14 @@ impl Backend for ServiceBackend {
             detail: way.detail.clone(),
             todo: way.todo.clone(),
         };
-        Ok(api::Models { chosen: self.chosen.clone(), options: choice.ways.iter().map(option).collect() })
+        Ok(api::Models { chosen: self.chosen(), options: choice.ways.iter().map(option).collect() })
     }
 
     async fn keys(&self) -> Result<Vec<api::StoredKey>> {
         let Some(config) = &self.config else { return Ok(Vec::new()) };
         let mut names: Vec<String> = config.table().endpoints.values().filter_map(variable_of).collect();
         names.extend(config.keys.names());
+        names.extend(tools::search::provider::NAMES.iter().map(|(_, needs)| (*needs).to_owned()).filter(|needs| needs.ends_with("_KEY")));
         names.sort();
         names.dedup();
         let state = |name: &str| match (config::env(name), config.keys.stored(name)) {
@@ -236,7 +235,14 @@ impl Backend for ServiceBackend {
     async fn set_key(&self, name: &str, value: Option<&str>) -> Result<()> {
         let Some(config) = &self.config else { return Err(Problem::invalid("no key can be stored here: a script replaces models and tools")) };
         match config.keys.set(name, value) {
-            Ok(true) => Ok(()),
+            Ok(true) => {
+                // Nothing is downloaded for it, and a model that was named stays.
+                match model_options::choose(self.model_name.clone(), config, false, OllamaLookup::IfNeeded).await {
+                    Ok(choice) => self.selected.replace(&choice, config),
+                    Err(error) => tracing::warn!("after the key {name} was changed, the model cannot be used: {error}"),
+                }
+                Ok(())
+            }
             Ok(false) => Err(Problem::not_found("stored key")),
             Err(error) => Err(Problem::internal(&format!("the key {name} could not be stored: {error}"))),
         }

@@ -39,7 +39,7 @@ fn time_ms(value: &str) -> Result<u64, String> {
         "" | "s" => 1e3,
         "m" | "min" => 60e3,
         "h" => 3_600e3,
-        other => return Err(format!("{other:?} is no unit of time; ms, s, m and h are")),
+        other => return Err(format!("{other:?} is not a unit of time; use ms, s, m or h")),
     };
     let number: f64 = number.parse().map_err(|_| format!("time wants a length such as 30s or 2m, not {value:?}"))?;
     Ok((number * factor).round() as u64)

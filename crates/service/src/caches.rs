@@ -59,7 +59,8 @@ pub fn index_folder(folder: &Path) -> Result<PathBuf> {
 }
 
 fn canonical(folder: &Path) -> Result<PathBuf> {
-    std::fs::canonicalize(folder).map_err(|error| ServiceError::Usage(format!("{}: {error}", folder.display())))
+    std::fs::canonicalize(folder)
+        .map_err(|error| ServiceError::Usage(format!("the documents {} cannot be read: {error}; name another folder or file", folder.display())))
 }
 
 fn index_folder_named(folder: &str) -> Result<PathBuf> {

@@ -10,17 +10,20 @@ use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::store_at::{self, StoreAt};
 
+/// In the help of a command these options stand below its own.
+const HEADING: &str = "Options of every command";
+
 /// The options every command has.
 #[derive(clap::Args)]
 pub struct GlobalArgs {
     /// The database file [default: baton/baton.db in the user's data folder]
-    #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true)]
+    #[arg(long, env = "BATON_DB", global = true, value_name = "FILE", hide_env = true, help_heading = HEADING)]
     db: Option<PathBuf>,
     /// Keep runs in Postgres, for several servers: postgres://USER@HOST/DATABASE, password in BATON_STORE_PASSWORD [default: the file of --db]
-    #[arg(long, env = "BATON_STORE", global = true, value_name = "URL", hide_env = true, hide_env_values = true)]
+    #[arg(long, env = "BATON_STORE", global = true, value_name = "URL", hide_env = true, hide_env_values = true, help_heading = HEADING)]
     store: Option<String>,
     /// The configuration file [default: baton/baton.toml in the user's configuration folder]
-    #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true)]
+    #[arg(long, env = "BATON_CONFIG", global = true, value_name = "FILE", hide_env = true, help_heading = HEADING)]
     pub config: Option<PathBuf>,
     /// A script that replaces models and tools, for tests; `sample` is the built-in one
     #[arg(long, env = "BATON_SCRIPT", global = true, value_name = "FILE", hide = true)]

@@ -69,7 +69,9 @@ impl Servers {
         let url = match named {
             Some("" | OFF) => return Ok(None),
             Some(url) if url.starts_with("http://") || url.starts_with("https://") => url.to_owned(),
-            Some(other) => return Err(ServiceError::Usage(format!("{other:?} is no address of a registry; write http://host:8021, or `{OFF}`"))),
+            Some(other) => {
+                return Err(ServiceError::Usage(format!("{other:?} is not the address of a registry; write http://host:8021, or `{OFF}`")));
+            }
             None => {
                 let url = format!("http://localhost:{}", settings.team.registry_port());
                 if !is_registry_at(&url).await {
@@ -201,7 +203,10 @@ impl Servers {
             attachment_folders: vec![documents.folder.clone()],
             ..Default::default()
         });
-        let mut wanted = tools::Settings { text_model, ..tools::Settings::from_env() };
+        let keys = settings.keys.clone();
+        // Keys that operators store count like variables of the environment.
+        let env = move |name: &str| keys.find(name);
+        let mut wanted = tools::Settings { text_model, env: Arc::new(env), ..tools::Settings::from_env() };
         let workspaces = self.workspaces(folder, settings);
         if !workspaces.is_own() && !workspaces.folder(None).is_dir() {
             let named = workspaces.folder(None);

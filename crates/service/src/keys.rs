@@ -58,7 +58,7 @@ impl Keys {
         let folder = self.folder.as_ref().ok_or_else(|| io::Error::other("there is no folder for keys"))?;
         match is_name(name) {
             true => Ok(folder.join(name)),
-            false => Err(io::Error::other(format!("{name:?} is no name of a variable"))),
+            false => Err(io::Error::other(format!("{name:?} is not the name of a variable"))),
         }
     }
 }

@@ -61,7 +61,8 @@ pub mod restate;
 #[doc(hidden)]
 pub mod run_request;
 mod sample;
-pub mod server_section;
+pub mod selected_model;
+mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;

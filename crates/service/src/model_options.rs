@@ -55,7 +55,7 @@ impl ModelOptions {
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
             // Recordings and scripts have no verifier.
             let profile = ModelProfile { has_verifier: false, ..named.map(|name| profile_of(&name, config)).unwrap_or_default() };
-            return Ok(EffectSetup { handler: Arc::new(replaying), profile, tools: None, choice: None });
+            return Ok(EffectSetup { handler: Arc::new(replaying), profile, tools: None, models: None, choice: None });
         }
         let (models, choice) = match &self.own_model {
             Some(model) => (with_own(model, config)?, None),
@@ -67,21 +67,22 @@ impl ModelOptions {
                 (models, Some(choice))
             }
         };
-        let models = Arc::new(models);
-        let profile = profile_of(models.chosen(), config);
+        let keys = config.keys.clone();
+        let models = Arc::new(models.with_key_lookup(Arc::new(move |name| keys.find(name))));
+        let profile = profile_of(&models.chosen(), config);
         let registry = self.servers.registry(config).await?;
         if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
             notices::detail(&format!("registry {}", source.url));
         }
-        let hub = self.servers.hub(globals, config, SharedModels::of(&models), registry.as_ref())?;
+        let hub = self.servers.hub(globals, config, Some(SharedModels::of(&models)), registry.as_ref())?;
         hub.list_local_tools().await;
         let tools = ToolHandler::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
-        let handlers = EffectHandlers { models: Some(models), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
+        let handlers = EffectHandlers { models: Some(models.clone()), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };
         let handler: Arc<dyn EffectHandler> = match &self.record {
             Some(path) => Arc::new(cassette::Recording::new(handlers, path).map_err(wrong)?),
             None => Arc::new(handlers),
         };
-        Ok(EffectSetup { handler, profile, tools: Some(hub), choice })
+        Ok(EffectSetup { handler, profile, tools: Some(hub), models: Some(models), choice })
     }
 
     /// The model that would be used; nothing is downloaded or loaded.
@@ -120,6 +121,8 @@ pub struct EffectSetup {
     pub profile: ModelProfile,
     /// The tools, unless a script or a recording answers.
     pub tools: Option<Tools>,
+    /// The models, unless a script or a recording answers.
+    pub models: Option<Arc<Models>>,
     /// The chosen model, unless a script or a recording answers.
     pub choice: Option<Choice>,
 }
@@ -206,12 +209,13 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
     let named = flag.as_deref().and_then(|flag| flag.parse().ok()).or_else(|| table.model.clone());
     let wanted = named.clone().filter(|name: &Name| name.family == Family::Embedded);
     let pinned = wanted.as_ref().map_or_else(default_weights, pinned)?;
-    let embedded = match weights::is_there(&folder, &pinned) || may_pull {
+    let embedded = match weights::is_there(&folder, &pinned) {
         _ if !embedded_model::IS_BUILT => choice::Embedded::Absent {
             why: "this binary was built without it".to_owned(),
             todo: "name another model with --model, or build it with the feature `embedded-model`".to_owned(),
         },
         true => choice::Embedded::Ready(name_of(&pinned)),
+        false if may_pull => choice::Embedded::Downloads { name: name_of(&pinned), size: pull::size_text(pinned.bytes) },
         false => choice::Embedded::Absent {
             why: format!("the weights of {} are not here", name_of(&pinned)),
             todo: format!("fetch them with `baton models pull` ({})", pull::size_text(pinned.bytes)),
@@ -249,10 +253,10 @@ pub fn reason(by: Source) -> &'static str {
     match by {
         Source::Flag => "--model names it",
         Source::Configuration => "the configuration names it",
-        Source::Environment => "its key is in the environment, and nothing more urgent was said",
-        Source::Ollama => "Ollama runs here, and nothing more urgent was said",
-        Source::Embedded => "it runs in this process, and nothing better was found",
-        Source::Extraction => "nothing else is there",
+        Source::Environment => "a key for it was found, and no model was named",
+        Source::Ollama => "Ollama is running, and no model was named",
+        Source::Embedded => "it runs in this process; no model was named, and neither a key nor Ollama was found",
+        Source::Extraction => "no language model was found",
     }
 }
 
@@ -273,16 +277,16 @@ pub fn say(choice: &Choice) {
     let by = match choice.by {
         Source::Flag => "--model",
         Source::Configuration => "the configuration",
-        Source::Environment => "a key in the environment",
+        Source::Environment => "a key was found",
         Source::Ollama => "a running Ollama",
         Source::Embedded => "embedded",
-        Source::Extraction => "nothing else is there",
+        Source::Extraction => "no language model was found",
     };
     notices::detail(&format!("model {} ({by})", choice.model));
     if choice.model.family == Family::Extract && choice.by == Source::Extraction {
         notices::note(
-            "no model is at hand, so sentences are picked from the documents given. To do better: `baton models pull` fetches a model that runs here, \
-             ANTHROPIC_API_KEY or OPENAI_API_KEY uses another's; `baton doctor` tells more",
+            "no language model was found, so answers consist of sentences from your documents. For a model on this machine: `baton models pull`; \
+             for a provider's: set ANTHROPIC_API_KEY or OPENAI_API_KEY. `baton doctor` lists all options",
         );
     }
 }

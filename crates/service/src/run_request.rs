@@ -2,7 +2,7 @@
 
 use engine::Order;
 use flows::input::{ModelProfile, Question};
-use flows::{Descriptor, Registry};
+use flows::{Descriptor, Registry, Visibility};
 use graph::{ALLOW_ALL, Breakpoint, Budget, RunContext, ThreadId};
 use serde_json::{Map, Value, json};
 
@@ -148,7 +148,8 @@ pub fn flow(named: Option<&str>, globals: &GlobalArgs) -> Result<String> {
 }
 
 fn find<'p>(flow: &str, globals: &'p GlobalArgs) -> Result<&'p Descriptor> {
-    let known = || globals.flows.names().into_iter().map(str::to_owned).collect();
+    // Parts of other flows are not offered.
+    let known = || globals.flows.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name.to_owned()).collect();
     globals.flows.get(flow).ok_or_else(|| engine::EngineError::NoFlow { flow: flow.into(), known: known() }.into())
 }
 

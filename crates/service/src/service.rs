@@ -28,6 +28,7 @@ use crate::hub;
 use crate::langserve_flows;
 use crate::model_options::ModelOptions;
 use crate::performing::Performing;
+use crate::selected_model::SelectedModel;
 use crate::wiring::{self, EngineRole, RunModels};
 
 /// Time for effects in flight when the service is stopped.
@@ -66,13 +67,14 @@ impl Service {
     ) -> Result<Service> {
         let Performing { config, library, setup, handler, allowances } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
         let limits = config.server.limits;
-        guard.limit_by(allowances);
+        guard.limit_by(allowances.clone());
         guard.record_to(audited::recorder(globals)?);
         let engine = wiring::engine_as(role, handler, store, globals, RunModels::recorded(setup.choice.as_ref()))?;
         let default_flow = globals.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on the run's user, and the backend reports that.
         let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);
-        let backend = ServiceBackend::new(globals, model_options, config, setup.profile, setup.choice, library)?;
+        let selected = SelectedModel::new(&setup, engine.clone(), allowances);
+        let backend = ServiceBackend::new(globals, model_options, config, selected, library)?;
 
         let api = Api::new(engine.clone(), Arc::new(backend), guard, Quota::new(limits), Metrics::new());
         let registry = match &setup.tools {

@@ -17,14 +17,18 @@ use crate::model_options::{self, ModelOptions};
 pub(crate) struct SharedModels(Arc<Models>);
 
 impl SharedModels {
-    /// `None` if only extraction is available: the tool itself extracts sentences better.
-    pub(crate) fn of(models: &Arc<Models>) -> Option<Arc<dyn TextModel>> {
-        (models.chosen().family != Family::Extract).then(|| Arc::new(SharedModels(models.clone())) as Arc<dyn TextModel>)
+    pub(crate) fn of(models: &Arc<Models>) -> Arc<dyn TextModel> {
+        Arc::new(SharedModels(models.clone()))
     }
 }
 
 #[async_trait]
 impl TextModel for SharedModels {
+    /// Where only extraction is available, the tool itself extracts sentences better. A key that is stored later changes that.
+    fn is_available(&self) -> bool {
+        self.0.chosen().family != Family::Extract
+    }
+
     async fn generate(&self, prompt: &Prompt) -> std::result::Result<String, TextModelError> {
         let message = |role: &str, content: &str| Message { role: role.to_owned(), content: content.to_owned() };
         let messages = vec![message("system", &prompt.system), message("user", &prompt.user)];
@@ -46,7 +50,7 @@ impl TextModel for SharedModels {
 pub struct ModelOnDemand {
     model_options: ModelOptions,
     config: Config,
-    models: OnceCell<Option<Arc<dyn TextModel>>>,
+    models: OnceCell<Arc<dyn TextModel>>,
 }
 
 impl ModelOnDemand {
@@ -60,7 +64,7 @@ impl ModelOnDemand {
         Ok(Some(Arc::new(ModelOnDemand { model_options, config, models: OnceCell::new() })))
     }
 
-    async fn ready(&self) -> Result<Option<Arc<dyn TextModel>>> {
+    async fn ready(&self) -> Result<Arc<dyn TextModel>> {
         let (models, _) = self.model_options.models(&self.config, false).await?;
         Ok(SharedModels::of(&Arc::new(models)))
     }
@@ -70,9 +74,10 @@ impl ModelOnDemand {
 impl TextModel for ModelOnDemand {
     async fn generate(&self, prompt: &Prompt) -> std::result::Result<String, TextModelError> {
         let models = self.models.get_or_try_init(|| self.ready()).await;
-        match models.map_err(|trouble| TextModelError(trouble.to_string()))? {
-            Some(text_model) => text_model.generate(prompt).await,
-            None => Err(TextModelError("no model can be had; `baton doctor` says why".to_owned())),
+        let text_model = models.map_err(|trouble| TextModelError(trouble.to_string()))?;
+        if !text_model.is_available() {
+            return Err(TextModelError("there is no model; `baton doctor` says why".to_owned()));
         }
+        text_model.generate(prompt).await
     }
 }

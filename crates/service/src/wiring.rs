@@ -133,7 +133,7 @@ pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions,
         notices::detail("a script replaces models and tools");
     }
     let handler = SampleHandler::new(&script, &globals.path()?).map_err(|error| ServiceError::Usage(format!("the script is wrong: {error}")))?;
-    Ok(EffectSetup { handler: Arc::new(handler), profile: ModelProfile::default(), tools: None, choice: None })
+    Ok(EffectSetup { handler: Arc::new(handler), profile: ModelProfile::default(), tools: None, models: None, choice: None })
 }
 
 /// Engine settings from the configuration.

@@ -142,6 +142,6 @@ async fn a_running_ollama_is_found_and_nothing_is_waited_for_long() {
     assert!(probe(Behaviour::Hangs { after_a_word: false }).await.0.expect_err("late").contains("300 ms"));
     assert!(started.elapsed() < Duration::from_secs(2));
     for behaviour in [Behaviour::Garbage(Nonsense::Html), Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Refuses(500, &[], String::new())] {
-        assert!(probe(behaviour).await.0.expect_err("no Ollama").contains("is no Ollama"));
+        assert!(probe(behaviour).await.0.expect_err("no Ollama").contains("is not an Ollama server"));
     }
 }

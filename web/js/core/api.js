@@ -1,6 +1,6 @@
 // The server's JSON API. Every failure becomes a `Trouble` that says what happened and what to do.
 import { cell } from "./cell.js";
-import { t } from "./words.js";
+import { serverText, t } from "./words.js";
 
 /// Set when the server wants a token; the page then asks for one.
 export const needsToken = cell(false);
@@ -62,7 +62,7 @@ function unreachable() {
 
 function trouble(status, body) {
   const error = body?.error;
-  if (error?.message) return new Trouble(error.message, status, error.kind, error.program);
+  if (error?.message) return new Trouble(serverText(error.message), status, error.kind, error.program);
   if (status === 401) return new Trouble(t("This server requires a token. Create one with `baton tokens add NAME`."), status, "refused");
   if (status === 429) return new Trouble(t("Too many requests at once. Wait a moment and try again."), status, "limit");
   return new Trouble(t("The server answered with status {status} and no message. Its log (BATON_LOG=debug) has the details.", { status }), status, "internal");

@@ -2,13 +2,27 @@
 import { get } from "../core/api.js";
 import { cell } from "../core/cell.js";
 import { line } from "../core/stream.js";
+import { serverText } from "../core/words.js";
 
 export const status = cell(null);
 export const models = cell(null);
 
+/// What the server says of itself, in the language of the page.
+const inWords = (told) => ({
+  ...told,
+  model: told.model && { ...told.model, why: serverText(told.model.why) },
+  flows: told.flows?.map((flow) => ({ ...flow, title: serverText(flow.title), about: serverText(flow.about), settings: flow.settings?.map((one) => ({ ...one, help: serverText(one.help) })) })),
+});
+
+const modelsInWords = (told) => ({
+  ...told,
+  chosen: told.chosen && { ...told.chosen, why: serverText(told.chosen.why) },
+  options: told.options?.map((one) => ({ ...one, title: serverText(one.title), detail: serverText(one.detail), todo: serverText(one.todo) })),
+});
+
 export async function loadStatus() {
   try {
-    status.value = await get("/api/status");
+    status.value = inWords(await get("/api/status"));
   } catch (trouble) {
     status.value = status.value ?? { trouble };
   }
@@ -16,7 +30,7 @@ export async function loadStatus() {
 
 export async function loadModels() {
   try {
-    models.value = await get("/api/models");
+    models.value = modelsInWords(await get("/api/models"));
   } catch (trouble) {
     models.value = { trouble, options: [] };
   }

@@ -4,7 +4,7 @@
 //
 // Edges against the order of the nodes (loops of a flow) are drawn, but do not move anything.
 
-export const NODE = { width: 176, height: 56 };
+export const NODE = { width: 172, height: 70 };
 const GAP = { x: 44, y: 16 };
 
 export function layers(nodes, edges) {

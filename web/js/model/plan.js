@@ -1,4 +1,5 @@
 // A plan in whatever form a flow notes it: `tasks` of search, `steps` of reason, `sections` of a report, lists of words of panel and research.
+import { t } from "../core/words.js";
 
 /// Every list of steps in a value, by its name.
 export function lists(value) {
@@ -18,7 +19,7 @@ export function item(step, at) {
     arguments: args,
     text: step.description ?? step.about ?? step.step ?? step.heading ?? "",
     needs: needs(args),
-    failed: step.status === "failed" ? (step.error ?? "cannot be called") : null,
+    failed: step.status === "failed" ? (step.error ?? t("cannot be called")) : null,
   };
 }
 

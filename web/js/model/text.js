@@ -1,5 +1,5 @@
 // Numbers and times as people read them.
-import { language, t } from "../core/words.js";
+import { language, serverText, t } from "../core/words.js";
 
 export function duration(us) {
   if (us === null || us === undefined || Number.isNaN(us)) return "";
@@ -36,9 +36,9 @@ const DAY = 24 * HOUR;
 export function ago(at_ms, now_ms = Date.now()) {
   const past = now_ms - at_ms;
   if (past < MINUTE) return t("now");
-  if (past < HOUR) return `${Math.floor(past / MINUTE)} min`;
-  if (past < DAY) return `${Math.floor(past / HOUR)} h`;
-  if (past < 7 * DAY) return `${Math.floor(past / DAY)} d`;
+  if (past < HOUR) return t("{n} min", { n: Math.floor(past / MINUTE) });
+  if (past < DAY) return t("{n} h", { n: Math.floor(past / HOUR) });
+  if (past < 7 * DAY) return t("{n} d", { n: Math.floor(past / DAY) });
   const at = new Date(at_ms);
   const isThisYear = at.getFullYear() === new Date(now_ms).getFullYear();
   return at.toLocaleDateString(language, isThisYear ? { day: "numeric", month: "short" } : { day: "numeric", month: "short", year: "numeric" });
@@ -49,6 +49,13 @@ const LIMITS = { tokens: (n) => count(n, "token"), usd_micros: (n) => money(n) |
 /// `calls_max = 3 is used up: …` as the engine writes it, in words for a person.
 export const limitsInWords = (text) =>
   String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => t("the limit of {limit} was reached", { limit: LIMITS[name](Number(max)) }));
+
+/// Why a run failed, as a sentence: messages of the server begin in small letters. Empty where it says nothing.
+export function faultOf(outcome) {
+  const fault = outcome?.fault ?? outcome;
+  const why = fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "");
+  return serverText(limitsInWords(why)).replace(/^./u, (letter) => letter.toUpperCase());
+}
 
 /// The beginning of a Markdown text on one line, without its marks.
 export const withoutMarks = (markdown) =>
@@ -64,6 +71,19 @@ export const tokens = (spent) => (spent?.tokens_in ?? 0) + (spent?.tokens_out ??
 
 /// `look_up` is read as "look up".
 export const words = (name) => String(name ?? "").replaceAll("_", " ");
+
+const units = () => ({ line: t("line {from}"), lines: t("lines {from}-{to}"), page: t("page {from}"), pages: t("pages {from}-{to}"), paragraph: t("paragraph {from}"), paragraphs: t("paragraphs {from}-{to}") });
+
+/// `Measures, lines 7-9`, the place of a passage, in the language of the page.
+export const placeOf = (place) => String(place ?? "").replace(/\b(lines?|pages?|paragraphs?) (\d+)(?:-(\d+))?$/, (_, unit, from, to) => units()[unit].replace("{from}", from).replace("{to}", to ?? from));
+
+/// A step as people read it.
+export const labelOf = (task) => serverText(words(task.label || task.name));
+
+const kinds = () => ({ model: t("Model"), tool: t("Tool"), agent: t("Agent"), person: t("Person") });
+
+/// What a task is: a call of a model, a tool or an agent, or a question to a person.
+export const kindOf = (task) => kinds()[task.kind] ?? titled(task.kind);
 
 export const titled = (name) => words(name).replace(/(^|\s)\S/g, (letter) => letter.toUpperCase());
 

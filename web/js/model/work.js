@@ -2,6 +2,7 @@
 //
 //   plan ──► task 1 ──► task 3 ──► answer          done, running and planned tasks; loops are unrolled, because that is what happened
 //       └──► task 2 ──────────────┘
+import { t } from "../core/words.js";
 import { carriedOut, planned } from "./plan.js";
 
 /// `{nodes: [{id, title, about, state, kind, task}], edges}`, in an order in which edges go forward.
@@ -59,8 +60,8 @@ function stepsOf(run) {
 const nodeOf = (task, title) => ({ id: task.key, title: title || task.label || task.name, about: aboutTask(task), state: task.state, kind: task.kind, task });
 
 function aboutTask(task) {
-  if (task.kind === "model") return `model · ${task.name}`;
-  if (task.kind === "person") return "needs your answer";
+  if (task.kind === "model") return `${t("Model")} · ${task.name}`;
+  if (task.kind === "person") return task.state === "asking" ? t("needs your answer") : t("Person");
   return task.name;
 }
 

@@ -5,7 +5,7 @@ import { t } from "../core/words.js";
 import { openDrawer } from "../data/drawer.js";
 import { blocks } from "../model/markdown.js";
 import { located } from "../model/marks.js";
-import { bytes, count, limitsInWords, webAddress } from "../model/text.js";
+import { bytes, count, limitsInWords, placeOf, webAddress } from "../model/text.js";
 import { Code } from "./code.js";
 import { Contents } from "./contents.js";
 import { Formula } from "./formula.js";
@@ -92,7 +92,7 @@ function Sources({ run, answer, sources }) {
               <span class="source-number">${at + 1}</span>
               <span class="source-title" dir="auto">${source.title || source.address || t("Untitled")}</span>
               <span class="source-about" dir="auto">${aboutSource(source)}</span>
-              <span class="source-place" dir="auto">${(source.places ?? []).slice(0, 2).join(", ") || count(source.spans?.length ?? 1, "passage")}</span>
+              <span class="source-place" dir="auto">${(source.places ?? []).slice(0, 2).map(placeOf).join(", ") || count(source.spans?.length ?? 1, "passage")}</span>
             </button>
             ${href && html`<a class="source-link" href=${href} target="_blank" rel="noopener noreferrer" aria-label=${t("Open {title} in a new tab", { title: source.title || href })}><${Icon} name="link" size="15" /></a>`}
           </li>`;

@@ -1,6 +1,6 @@
 // How a message was taken: the intent or the flow, with its icon, above the answer.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { serverText, t } from "../core/words.js";
 import { flowNamed } from "../data/status.js";
 import { note, speaker } from "../model/family.js";
 import { titled } from "../model/text.js";
@@ -17,12 +17,12 @@ export function takenAs(family, flow, outcome) {
   const run = family && speaker(family);
   const intent = note(run, "intent") ?? outcome?.output?.intent;
   const name = typeof intent === "string" ? intent : intent?.intent;
-  if (name) return { ...(intents()[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? t("decided by {by}", { by: intent.by }) : "" };
+  if (name) return { ...(intents()[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? t("decided by {by}", { by: serverText(intent.by) }) : "" };
   const root = family?.runs.get(family.root);
   const chosen = note(root, "flow");
   // Until the front door has chosen, there is nothing more to say.
   const taken = chosen?.flow ?? (run?.flow || outcome?.output?.flow || flow) ?? "auto";
-  return { ...ofFlow(taken), ...(taken === "auto" ? { title: "Auto" } : {}), why: chosen?.why ?? "" };
+  return { ...ofFlow(taken), ...(taken === "auto" ? { title: t("Auto") } : {}), why: serverText(chosen?.why ?? "") };
 }
 
 export function ofFlow(name) {

@@ -5,7 +5,7 @@ import { get } from "../core/api.js";
 import { to } from "../core/route.js";
 import { answerOf, useRun } from "../data/runs.js";
 import { speaker, spent } from "../model/family.js";
-import { count, duration, money, shown, tokens, words } from "../model/text.js";
+import { count, duration, faultOf, labelOf, money, shown, tokens } from "../model/text.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
 import { stateWords } from "./graph.js";
@@ -48,7 +48,7 @@ function Side({ side }) {
       <h2 dir="auto"><a href=${to.thread(row.thread, run)}>${row.title}</a></h2>
       <p class="side-head"><${Badge} family=${known?.family} flow=${answer?.flow ?? row.flow} outcome=${row.outcome} /> <span class=${`stand stand-${row.status}`}>${stateWords(row.status)}</span></p>
       <p class="quiet">${[duration((row.elapsed_ms ?? 0) * 1_000), count(sum.calls ?? 0, "call"), tokens(sum) ? count(tokens(sum), "token") : "", money(sum.usd_micros), answer?.model].filter(Boolean).join(" · ")}</p>
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : answer === undefined ? html`<p role="status">${t("Loading the answer …")}</p>` : html`<${Plain} text=${row.outcome?.reason ?? t("There is no answer.")} />`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run} thread=${row.thread} answer=${answer} />` : answer === undefined ? html`<p role="status">${t("Loading the answer …")}</p>` : html`<${Plain} text=${(row.outcome?.reason ?? (row.status === "failed" ? faultOf(row.outcome) : "")) || t("There is no answer.")} />`}
     </article>
   `;
 }
@@ -72,4 +72,4 @@ function Steps({ a, b }) {
 }
 
 const asked = (task) => task.effect?.call_tool?.arguments ?? task.effect?.call_model?.messages ?? task.effect ?? null;
-const said = (task) => (task ? `${words(task.label || task.name)} (${stateWords(task.state)})` : "–");
+const said = (task) => (task ? `${labelOf(task)} (${stateWords(task.state)})` : "–");

@@ -39,7 +39,8 @@ export function Composer({ begun = () => {}, thread = null, send, running, canSe
   useLayoutEffect(() => {
     area.current.style.height = "auto";
     area.current.style.height = `${Math.min(area.current.scrollHeight, HEIGHT_PX_MAX)}px`;
-  }, [text]);
+    // A placeholder counts like text.
+  }, [text, isFirst]);
 
   const submit = async (event) => {
     event?.preventDefault();
@@ -158,7 +159,7 @@ function FlowPicker() {
   return html`
     <label class="picker" title=${flows.find((one) => one.name === known)?.about}>
       <select aria-label=${t("Flow")} value=${known} onChange=${(event) => setAskOptions({ flow: event.target.value })}>
-        ${flows.length === 0 && html`<option value="auto">Auto</option>`}
+        ${flows.length === 0 && html`<option value="auto">${t("Auto")}</option>`}
         ${flows.map((one) => html`<option value=${one.name} title=${one.about} selected=${one.name === known}>${one.title ?? one.name}</option>`)}
       </select>
     </label>

@@ -1,6 +1,6 @@
 // The user's documents: uploaded here, indexed in the background, cited in answers.
 import { html } from "../core/html.js";
-import { language, t } from "../core/words.js";
+import { language, serverText, t } from "../core/words.js";
 import { get, remove, upload } from "../core/api.js";
 import { openDrawer } from "../data/drawer.js";
 import { attempt, say } from "../data/notices.js";
@@ -85,7 +85,7 @@ export function Documents() {
         ${known.index.is_filling && html`<progress value=${known.index.vectors ?? 0} max=${Math.max(1, known.index.passages ?? 1)} aria-label=${t("Index")}></progress>`}</p>`}
       ${known?.files?.length > 0 &&
       html`<table class="files"><caption class="hidden">${t("Your files")}</caption><thead><tr><th scope="col">${t("File")}</th><th scope="col">${t("Size")}</th><th scope="col">${t("Changed")}</th><th scope="col">${t("State")}</th><th scope="col"><span class="hidden">${t("Delete")}</span></th></tr></thead><tbody>
-        ${known.files.map((file) => html`<tr><td dir="auto"><button type="button" class="link" title=${t("Show the contents")} onClick=${() => openDrawer({ kind: "document", name: file.name })}>${file.name}</button></td><td>${bytes(file.bytes)}</td><td>${file.updated_ms ? ago(file.updated_ms) : ""}</td><td><span class=${`stand stand-${file.state}`} title=${file.why}>${states()[file.state] ?? file.state}</span>${file.why ? html` <span class="quiet">${file.why}</span>` : null}</td>
+        ${known.files.map((file) => html`<tr><td dir="auto"><button type="button" class="link" title=${t("Show the contents")} onClick=${() => openDrawer({ kind: "document", name: file.name })}>${file.name}</button></td><td>${bytes(file.bytes)}</td><td>${file.updated_ms ? ago(file.updated_ms) : ""}</td><td><span class=${`stand stand-${file.state}`} title=${serverText(file.why)}>${states()[file.state] ?? file.state}</span>${file.why ? html` <span class="quiet">${serverText(file.why)}</span>` : null}</td>
           <td><button type="button" class="button-icon" aria-label=${t("Delete {title}", { title: file.name })} onClick=${() => discard(file.name)}><${Icon} name="bin" size="16" /></button></td></tr>`)}
       </tbody></table>`}
       ${known?.folders?.length > 0 && html`<h2>${t("Folders")}</h2><p class="quiet">${t("Configured when the server was started; read in place.")}</p><ul class="folders">${known.folders.map((folder) => html`<li><code>${folder}</code></li>`)}</ul>`}

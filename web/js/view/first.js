@@ -1,5 +1,5 @@
 // The start page: example questions, and what is set up.
-import { html } from "../core/html.js";
+import { html, withCode } from "../core/html.js";
 import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { to } from "../core/route.js";
@@ -8,17 +8,18 @@ import { setAskOptions } from "../data/ask_options.js";
 import { count } from "../model/text.js";
 import { Icon } from "./icons.js";
 
-const examples = () => [
-  { icon: "search", title: t("Look it up"), text: t("Plans, searches your documents and the web, and cites its sources."), question: "What does Baton do after a crash, and how does it know?", flow: "search" },
-  { icon: "direct", title: t("A quick answer"), text: t("One model call, after a search in your documents."), question: "In one sentence: what is a write-ahead log?", flow: "direct" },
-  { icon: "reason", title: t("Several steps"), text: t("Plans, calls tools, checks the results, and continues until done."), question: "Compare the ways Baton retries a failed step, and say which one fits a mail that must not be sent twice.", flow: "reason" },
-  { icon: "panel", title: t("With critics"), text: t("A planner, researchers and an expert; critics review their work."), question: "Is SQLite a good choice for a durable engine? What speaks against it?", flow: "panel" },
+const examples = (hasDocuments) => [
+  { icon: "search", title: t("Look it up"), text: t("Plans, searches your documents and the web, and cites its sources."), question: hasDocuments ? t("What are the main subjects of my documents?") : t("Where and when was the first modern relay race run?"), flow: "search" },
+  { icon: "direct", title: t("A quick answer"), text: t("One model call, after a search in your documents."), question: t("In one sentence: what is a write-ahead log?"), flow: "direct" },
+  { icon: "reason", title: t("Several steps"), text: t("Plans, calls tools, checks the results, and continues until done."), question: t("What is 12% of 4350, and what is the square root of the result?"), flow: "reason" },
+  { icon: "panel", title: t("With critics"), text: t("A planner, researchers and an expert; critics review their work."), question: t("Is SQLite a good choice for a web shop? What speaks against it?"), flow: "panel" },
 ];
 
 export function FirstRun({ ask }) {
   const known = useCell(status);
   const flows = new Set((known?.flows ?? []).map((flow) => flow.name));
-  const shown = flows.size > 0 ? examples().filter((one) => flows.has(one.flow)) : examples();
+  const all = examples((known?.documents?.passages ?? 0) > 0);
+  const shown = flows.size > 0 ? all.filter((one) => flows.has(one.flow)) : all;
   const take = ({ question, flow }) => {
     setAskOptions({ flow });
     ask(question);
@@ -35,7 +36,7 @@ export function FirstRun({ ask }) {
         )}
       </ul>
       ${known && !known.trouble && html`<${Ready} known=${known} />`}
-      ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
+      ${known?.trouble && html`<p class="trouble" role="alert">${withCode(known.trouble.message)}</p>`}
     </div>
   `;
 }

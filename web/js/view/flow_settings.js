@@ -1,5 +1,5 @@
 // The settings of the flow that is chosen, as inputs. What is left as it is is not sent.
-import { html } from "../core/html.js";
+import { html, withCode } from "../core/html.js";
 import { t } from "../core/words.js";
 import { useCell } from "../core/cell.js";
 import { flowNamed, status } from "../data/status.js";
@@ -27,7 +27,7 @@ export function FlowSettings({ flow }) {
 
 /// `label` is the setting's name, without the flow's where that stands above.
 function Input({ label, setting, typed, set }) {
-  const help = html`<small>${setting.help}</small>`;
+  const help = html`<small>${withCode(setting.help)}</small>`;
   const usual = typedOf(setting.default);
   if (setting.kind === "boolean") {
     const isOn = typed ?? setting.default;

@@ -14,6 +14,6 @@ export function FollowUps({ answer, take }) {
   const all = followUps(answer);
   if (all.length === 0) return null;
   return html`<ul class="follow-ups" aria-label=${t("Suggested questions")}>
-    ${all.map(({ kind, about }) => html`<li><button type="button" class="follow-up" dir="auto" onClick=${() => take(texts[kind](about))}>${texts[kind](about)}</button></li>`)}
+    ${all.map(({ kind, about }) => html`<li><button type="button" class="follow-up" dir="auto" title=${texts[kind](about)} onClick=${() => take(texts[kind](about))}>${texts[kind](about)}</button></li>`)}
   </ul>`;
 }

@@ -1,6 +1,6 @@
 // A graph in layers, drawn as SVG. Nodes that are a task are buttons that open it.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { serverText, t } from "../core/words.js";
 import { took_us } from "../model/family.js";
 import { NODE, layers } from "../model/layers.js";
 import { duration, words } from "../model/text.js";
@@ -51,6 +51,7 @@ const isLit = (edge, nodes) => {
 
 function Node({ node, now_ms, open }) {
   const { task } = node;
+  const title = serverText(words(node.title));
   const tries = task?.attempts.length ?? 0;
   const time = task ? duration(took_us(task, now_ms)) : "";
   const act = task ? { role: "button", tabindex: 0, onClick: () => open(task), onKeyDown: (event) => pressed(event) && open(task) } : { role: "group" };
@@ -58,13 +59,13 @@ function Node({ node, now_ms, open }) {
     <g class=${`node node-${node.state}`} transform=${`translate(${node.x} ${node.y})`} ...${act}>
       <rect class="node-box" width=${NODE.width} height=${NODE.height} rx="10" />
       <foreignObject width=${NODE.width} height=${NODE.height}>
-        <div class="node-text" title=${node.why ?? words(node.title)}>
+        <div class="node-text" title=${node.why ? serverText(node.why) : title}>
           <span class="node-light"></span>
-          <span class=${`node-title ${tries > 1 ? "" : "is-wide"}`} dir="auto">${words(node.title)}</span>
+          <span class=${`node-title ${tries > 1 ? "" : "is-wide"}`} dir="auto">${title}</span>
           ${tries > 1 && html`<span class="node-tries">×${tries}</span>`}
           <span class="node-about">${node.about}</span>
           <span class="node-time">${time}</span>
-          <span class="hidden">, ${stateWords(node.state)}${node.why ? `: ${node.why}` : ""}</span>
+          <span class="hidden">, ${stateWords(node.state)}${node.why ? `: ${serverText(node.why)}` : ""}</span>
         </div>
       </foreignObject>
     </g>

@@ -1,10 +1,10 @@
 // For authors of flows, in the drawer: the state at each step and what changed, the prompts as they were sent, tokens and cost by node, and the journal as
 // it is stored.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { language, serverText, t } from "../core/words.js";
 import { journalOf, stepsOf } from "../data/inspect.js";
 import { useRun } from "../data/runs.js";
-import { count, duration, money, shown, words } from "../model/text.js";
+import { count, duration, labelOf, money, shown } from "../model/text.js";
 import { States } from "./inspect_state.js";
 import { Prompt, costOf } from "./task.js";
 import { useLoaded } from "./use_loaded.js";
@@ -45,17 +45,17 @@ function Prompts({ run }) {
   const calls = [...(known?.family.runs.get(run)?.tasks.values() ?? [])].filter((task) => task.effect?.call_model);
   if (calls.length === 0) return html`<p class="quiet">${t("This run called no model itself. Runs that it started are chosen above its steps.")}</p>`;
   return html`<p class="quiet">${count(calls.length, "call")}</p>
-    <ol class="prompts">${calls.map((task) => html`<li key=${task.key}><details><summary>${task.step}.${task.index} ${words(task.label || task.name)} · ${costOf(task)}</summary>
+    <ol class="prompts">${calls.map((task) => html`<li key=${task.key}><details><summary>${task.step}.${task.index} ${labelOf(task)} · ${costOf(task)}</summary>
       <${Prompt} call=${task.effect.call_model} />
       ${task.value !== undefined && html`<section class="part"><h3>${t("Reply")}</h3><pre tabindex="0" dir="auto">${shown(task.value)}</pre></section>`}
-      ${task.failure && html`<p class="wrong">${task.failure.message}</p>`}
+      ${task.failure && html`<p class="wrong">${serverText(task.failure.message)}</p>`}
     </details></li>`)}</ol>`;
 }
 
 function Nodes({ nodes }) {
   return html`<div class="table" tabindex="0" role="region" aria-label=${t("Cost by node")}><table>
     <thead><tr><th scope="col">${t("Node")}</th><th scope="col">${t("Visits")}</th><th scope="col">${t("Calls")}</th><th scope="col">${t("Tokens in")}</th><th scope="col">${t("Tokens out")}</th><th scope="col">${t("Cost")}</th><th scope="col">${t("Time")}</th></tr></thead>
-    <tbody>${nodes.map((one) => html`<tr><th scope="row">${one.node}</th><td>${one.visits}</td><td>${one.calls}</td><td>${one.tokens_in.toLocaleString("en")}</td><td>${one.tokens_out.toLocaleString("en")}</td><td>${money(one.usd_micros) || "–"}</td><td>${duration(one.took_us) || "–"}</td></tr>`)}</tbody>
+    <tbody>${nodes.map((one) => html`<tr><th scope="row">${one.node}</th><td>${one.visits}</td><td>${one.calls}</td><td>${one.tokens_in.toLocaleString(language)}</td><td>${one.tokens_out.toLocaleString(language)}</td><td>${money(one.usd_micros) || "–"}</td><td>${duration(one.took_us) || "–"}</td></tr>`)}</tbody>
   </table></div>`;
 }
 

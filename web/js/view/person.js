@@ -1,7 +1,7 @@
 // What a run asks a person: to agree to a plan or change it, to agree to one call, to say whether something happened, or anything else.
 // The form follows the question's schema, so that a new kind of question needs no new form.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { serverText, t } from "../core/words.js";
 import { say } from "../data/notices.js";
 import { answer } from "../data/runs.js";
 import { proposal } from "../model/plan.js";
@@ -16,7 +16,11 @@ export function PersonQuestion({ open, family, done }) {
   const card = useRef(null);
   const question = typeof open.question === "string" ? { prompt: open.question } : (open.question ?? {});
   const schema = open.schema ?? question.schema ?? null;
-  useEffect(() => card.current.scrollIntoView({ block: "nearest" }), []);
+  useEffect(() => {
+    // What does not fit is read from its beginning.
+    const room = card.current.closest(".turns")?.clientHeight ?? window.innerHeight;
+    card.current.scrollIntoView({ block: card.current.offsetHeight > room ? "start" : "nearest" });
+  }, []);
   const send = async (value) => {
     setSent(true);
     try {
@@ -32,7 +36,7 @@ export function PersonQuestion({ open, family, done }) {
   return html`
     <section class="asking" ref=${card} aria-label=${t("A question for you")}>
       <h3><${Icon} name="person" size="17" />${lists ? t("Is this plan right?") : headline(schema)}</h3>
-      ${!lists && !open.call && html`<p class="asking-prompt" dir="auto">${question.prompt}</p>`}
+      ${!lists && !open.call && html`<p class="asking-prompt" dir="auto">${serverText(question.prompt)}</p>`}
       <fieldset disabled=${isSent}><legend class="hidden">${t("Your answer")}</legend>
         <${form} open=${open} schema=${schema} lists=${lists} call=${open.call} send=${send} prompt=${question.prompt} />
       </fieldset>
@@ -81,8 +85,8 @@ function Permission({ schema, call, send }) {
       <div><dt>${t("Tool")}</dt><dd><code dir="ltr">${call.tool}</code></dd></div>
       <div><dt>${t("Server")}</dt><dd><code dir="ltr">${call.server}</code></dd></div>
       <div><dt>${t("Arguments")}</dt><dd><pre class="code" tabindex="0" dir="ltr">${call.arguments}</pre></dd></div>
-      <div><dt>${t("Origin of the arguments")}</dt><dd><ul>${call.sources.map((source) => html`<li>${source}</li>`)}</ul></dd></div>
-      <div><dt>${t("Reason for asking")}</dt><dd>${call.why}</dd></div>
+      <div><dt>${t("Origin of the arguments")}</dt><dd><ul>${call.sources.map((source) => html`<li>${serverText(source)}</li>`)}</ul></dd></div>
+      <div><dt>${t("Reason for asking")}</dt><dd>${serverText(call.why)}</dd></div>
     </dl>
     <div class="asking-bar">${field.enum.map((word, at) => html`<button type="button" class=${`button ${at === 0 ? "button-primary" : ""}`} onClick=${() => send({ [name]: word })}>${consents()[word] ?? titled(word)}</button>`)}</div>
     <p class="quiet">${t("Settings list what is allowed permanently; you can revoke it there.")}</p>`;

@@ -1,6 +1,6 @@
 // A plan put before a person: steps are left out, moved, added and changed; the plan is approved, sent back to the planner, or declined with a reason.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { serverText, t } from "../core/words.js";
 import { moved, needs, numbered, stepFields, stepOf } from "../model/plan_edit.js";
 import { titled } from "../model/text.js";
 import { Icon } from "./icons.js";
@@ -39,19 +39,19 @@ export function PlanEditor({ schema, lists, send, prompt }) {
   const refuse = (field) => send({ approve: false, ...(reason.trim() && field in (schema.properties ?? {}) ? { [field]: reason.trim() } : {}) });
   const canRevise = "revise" in (schema.properties ?? {});
   return html`
-    ${objection && html`<p class="wrong" role="alert">${objection}</p>`}
+    ${objection && html`<p class="wrong" role="alert">${serverText(objection)}</p>`}
     ${lists.map((list) => {
       const own = steps.filter((one) => one.list === list.name);
       return html`
-        ${lists.length > 1 && html`<h4>${titled(list.name)}</h4>`}
+        ${lists.length > 1 && html`<h4>${listNames()[list.name] ?? titled(list.name)}</h4>`}
         <ol class="plan">
           ${own.map((one, at) => html`<${Step} key=${one.key} one=${one} number=${at + 1} isFirst=${at === 0} isLast=${at === own.length - 1} change=${(next) => change(one.key, next)} move=${(by) => move(one.key, by)} remove=${() => remove(one.key)} />`)}
         </ol>
-        <button type="button" class="link" disabled=${own.length >= STEPS_MAX} onClick=${() => add(list)}><${Icon} name="plus" size="14" />${list.name === "sections" ? t("Add a section") : lists.length > 1 ? t("Add a step to {list}", { list: titled(list.name) }) : t("Add a step")}</button>
+        <button type="button" class="link" disabled=${own.length >= STEPS_MAX} onClick=${() => add(list)}><${Icon} name="plus" size="14" />${list.name === "sections" ? t("Add a section") : lists.length > 1 ? t("Add a step to {list}", { list: listNames()[list.name] ?? titled(list.name) }) : t("Add a step")}</button>
       `;
     })}
     ${problems.map((text) => html`<p class="wrong" role="alert">${text}</p>`)}
-    ${estimate && html`<p class="quiet">${estimate}</p>`}
+    ${estimate && html`<p class="quiet">${serverText(estimate)}</p>`}
     ${canRevise && html`<label class="plan-reason"><span>${t("What should change, or why not (optional)")}</span><textarea rows="2" value=${reason} onInput=${(event) => setReason(event.target.value)}></textarea></label>`}
     <div class="asking-bar">
       <button type="button" class="button button-primary" disabled=${kept.length === 0 || isWrong || problems.length > 0} onClick=${approve}><${Icon} name="check" size="16" />${isChanged ? t("Run the changed plan") : t("Run it")}</button>
@@ -61,9 +61,11 @@ export function PlanEditor({ schema, lists, send, prompt }) {
   `;
 }
 
+const listNames = () => ({ tasks: t("Tasks"), steps: t("Steps"), sections: t("Sections"), capabilities: t("Capabilities"), plan: t("Plan") });
+
 function Step({ one, number, isFirst, isLast, change, move, remove }) {
   const isNew = one.at === null;
-  const name = isNew ? "new step" : titleOf(one);
+  const name = isNew ? t("New step") : titleOf(one);
   return html`
     <li class=${`plan-step ${one.isOut ? "is-out" : ""}`}>
       <div class="plan-step-head">
@@ -79,18 +81,22 @@ function Step({ one, number, isFirst, isLast, change, move, remove }) {
   `;
 }
 
+/// Fields that every plan has. Others are arguments of a tool, by the names that the tool gives them.
+const fieldNames = () => ({ heading: t("Heading"), question: t("Question"), tool: t("Tool"), tool_name: t("Tool"), arguments: t("Arguments"), tool_arguments: t("Arguments"), description: t("Description"), what: t("Step") });
+
 function Field({ field, number, put }) {
   const wrong = wrongOf(field);
-  const label = t("{field} of step {n}", { field: field.name, n: number });
+  const name = fieldNames()[field.name] ?? field.name;
+  const label = t("{field} of step {n}", { field: name, n: number });
   if (field.choices?.length > 0) {
-    return html`<label class="plan-field"><span>${field.name}</span><select value=${field.text} onChange=${(event) => put(event.target.value)} aria-label=${label}>${field.choices.map((choice) => html`<option value=${choice}>${choice}</option>`)}</select></label>`;
+    return html`<label class="plan-field"><span>${name}</span><select value=${field.text} onChange=${(event) => put(event.target.value)} aria-label=${label}>${field.choices.map((choice) => html`<option value=${choice}>${choice}</option>`)}</select></label>`;
   }
-  return html`<label class="plan-field"><span>${field.name}</span>
+  return html`<label class="plan-field"><span>${name}</span>
     <textarea rows=${Math.min(6, field.text.split("\n").length)} class=${field.isJson ? "mono" : ""} value=${field.text} onInput=${(event) => put(event.target.value)} aria-label=${label} aria-invalid=${String(wrong !== "")}></textarea>
     ${wrong && html`<span class="wrong" role="alert">${wrong}</span>`}</label>`;
 }
 
-const titleOf = (one) => (typeof one.step === "string" ? one.step : one.step.heading || one.step.description || one.step.tool_name || one.step.tool || "step");
+const titleOf = (one) => (typeof one.step === "string" ? one.step : one.step.heading || one.step.description || one.step.tool_name || one.step.tool || t("Step"));
 
 function subtitleOf({ step }) {
   const tool = typeof step === "string" ? "" : (step.tool_name ?? step.tool ?? "");

@@ -1,10 +1,10 @@
 // Models and how to set them up, a test for each, and the keys that they need.
-import { html } from "../core/html.js";
+import { html, withCode } from "../core/html.js";
 import { get, post, put, remove } from "../core/api.js";
 import { useCell } from "../core/cell.js";
 import { t } from "../core/words.js";
 import { attempt, say } from "../data/notices.js";
-import { loadModels, models } from "../data/status.js";
+import { loadModels, loadStatus, models } from "../data/status.js";
 import { duration } from "../model/text.js";
 import { useEffect, useState } from "preact/hooks";
 
@@ -19,7 +19,7 @@ export function Models({ canTest }) {
     ${known?.chosen && html`<p>${t("In use:")} <strong>${known.chosen.name}</strong> (${known.chosen.why}).</p>`}
     ${known?.trouble && html`<p class="trouble" role="alert">${known.trouble.message}</p>`}
     <ul class="models">${(known?.options ?? []).map((option) => html`<li><div class="server-head"><strong>${option.title || option.name}</strong>${option.name && html`<code>${option.name}</code>`}<span class=${`stand stand-${option.state}`}>${states()[option.state] ?? option.state}</span></div>
-      ${option.detail && html`<p class="quiet">${option.detail}</p>`}${option.todo && html`<p class="todo">${option.todo}</p>`}</li>`)}</ul>
+      ${option.detail && html`<p class="quiet">${withCode(option.detail)}</p>`}${option.todo && html`<p class="todo">${withCode(option.todo)}</p>`}</li>`)}</ul>
     <button type="button" class="button" onClick=${loadModels}>${t("Refresh")}</button>
     ${canTest && html`<${Test} />`}</section>`;
 }
@@ -60,11 +60,11 @@ export function Keys() {
     return attempt(async () => {
       await put(`/api/keys/${encodeURIComponent(name.trim())}`, { value });
       setValue("");
-      await load();
-      say(t("The key is stored. It is used from the next start of the server on; the test above uses it at once."));
+      await Promise.all([load(), loadModels(), loadStatus()]);
+      say(t("The key is stored and used from now on."));
     });
   };
-  const drop = (one) => attempt(async () => (await remove(`/api/keys/${encodeURIComponent(one)}`), await load(), say(t("The key is removed."))));
+  const drop = (one) => attempt(async () => (await remove(`/api/keys/${encodeURIComponent(one)}`), await Promise.all([load(), loadModels(), loadStatus()]), say(t("The key is removed."))));
   const all = known?.keys ?? [];
   return html`<section class="setting" aria-labelledby="keys"><h2 id="keys">${t("Keys")}</h2>
     <p class="quiet">${t("Stored in a file on the server that only its account can read, and never shown again. A key in the server's environment counts first.")}</p>

@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { spanOf } from "../data/runs.js";
-import { count, webAddress } from "../model/text.js";
+import { count, placeOf, webAddress } from "../model/text.js";
 import { Icon } from "./icons.js";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
@@ -43,7 +43,7 @@ export function Span({ run, spans, at, number, source, answer, sentence }) {
   const [icon, trust] = TRUST[span?.trust ?? "untrusted"] ?? TRUST.untrusted;
   return html`
     <p class="span-title" dir="auto"><span class="source-number">${number}</span>${title}</p>
-    <p class="span-address">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${address}</a>` : address}${span?.place ? html`<span class="span-place">${span.place}</span>` : null}</p>
+    <p class="span-address">${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${address}</a>` : address}${span?.place ? html`<span class="span-place">${placeOf(span.place)}</span>` : null}</p>
     ${spans.length > 1 &&
     html`<div class="span-pages" role="group" aria-label=${t("Passages of this source")}>
       <button type="button" class="button-icon" disabled=${place === 0} aria-label=${t("The passage before")} onClick=${() => setPlace(place - 1)}><${Icon} name="left" size="16" /></button>

@@ -1,9 +1,9 @@
 // One step of a run, opened: what was asked, what came back, attempt by attempt, what it cost, and a branch from here.
 import { html } from "../core/html.js";
-import { language, t } from "../core/words.js";
+import { language, serverText, t } from "../core/words.js";
 import { useRun } from "../data/runs.js";
 import { took_us } from "../model/family.js";
-import { duration, money, shown, titled, tokens, webAddress, words } from "../model/text.js";
+import { duration, kindOf, labelOf, money, placeOf, shown, tokens, webAddress } from "../model/text.js";
 import { Branch } from "./branch.js";
 import { stateWords } from "./graph.js";
 import { Icon } from "./icons.js";
@@ -18,15 +18,15 @@ export function Task({ run, task: key }) {
   const now_ms = Date.now();
   const { effect } = task;
   return html`
-    <p class="task-title" dir="auto"><${Icon} name=${task.kind} />${words(task.label || task.name)}</p>
+    <p class="task-title" dir="auto"><${Icon} name=${task.kind} />${labelOf(task)}</p>
     <dl class="facts">
       <div><dt>${t("State")}</dt><dd><span class=${`stand stand-${task.state}`}>${stateWords(task.state)}</span></dd></div>
-      <div><dt>${titled(task.kind)}</dt><dd>${task.name}${effect?.call_model?.model ? ` · ${effect.call_model.model}` : ""}</dd></div>
+      <div><dt>${kindOf(task)}</dt><dd>${task.name}${effect?.call_model?.model ? ` · ${effect.call_model.model}` : ""}</dd></div>
       <div><dt>${t("Time")}</dt><dd>${duration(took_us(task, now_ms)) || t("none yet")}</dd></div>
       <div><dt>${t("Cost")}</dt><dd>${costOf(task)}</dd></div>
       <div><dt>${t("Step")}</dt><dd>${task.step}.${task.index}</dd></div>
     </dl>
-    ${task.why && html`<p class="remark"><${Icon} name="warn" size="15" />${task.why}</p>`}
+    ${task.why && html`<p class="remark"><${Icon} name="warn" size="15" />${serverText(task.why)}</p>`}
     <${Asked} task=${task} />
     <${Attempts} task=${task} />
     <${Reply} task=${task} />
@@ -63,11 +63,27 @@ function Attempts({ task }) {
       const { failure } = attempt;
       const state = failure ? "failed" : attempt.reply ? "done" : task.state;
       return html`<li><span class=${`stand stand-${state}`}>${stateWords(state)}</span> ${attempt.end_us !== null ? duration(attempt.end_us - attempt.start_us) : ""}
-        ${failure && html`<span class="attempt-why" dir="auto">${words(failure.kind)}: ${failure.message}${attempt.again_ms !== null && attempt.again_ms !== undefined ? ` (${t("again after {ms} ms", { ms: attempt.again_ms })})` : ""}</span>`}</li>`;
+        ${failure && html`<span class="attempt-why" dir="auto">${failureKind(failure.kind)}: ${serverText(failure.message)}${attempt.again_ms !== null && attempt.again_ms !== undefined ? ` (${t("again after {ms} ms", { ms: attempt.again_ms })})` : ""}</span>`}</li>`;
     })}
-    ${task.state === "skipped" && task.failure && html`<li><span class="stand stand-skipped">${t("left out")}</span> <span class="attempt-why">${task.failure.message}</span></li>`}
+    ${task.state === "skipped" && task.failure && html`<li><span class="stand stand-skipped">${t("left out")}</span> <span class="attempt-why">${serverText(task.failure.message)}</span></li>`}
   </ol></section>`;
 }
+
+const failureKinds = () => ({
+  network: t("network"),
+  timeout: t("timeout"),
+  invalid: t("invalid"),
+  refused: t("refused"),
+  tool: t("error of the tool"),
+  limit: t("limit"),
+  budget: t("budget"),
+  need: t("a needed step failed"),
+  reference: t("missing value"),
+  in_doubt: t("unknown whether it happened"),
+  cancelled: t("stopped"),
+  internal: t("internal error"),
+});
+const failureKind = (kind) => failureKinds()[kind] ?? String(kind ?? "").replaceAll("_", " ");
 
 function Reply({ task }) {
   const { value } = task;
@@ -80,7 +96,7 @@ function Reply({ task }) {
     html`<section class="part"><h3>${t("Evidence")}</h3><ol class="evidence">
       ${spans.map((span) => {
         const href = webAddress(span.address);
-        return html`<li><p class="evidence-head" dir="auto"><strong>${span.title ?? span.source}</strong>${span.place ? ` · ${span.place}` : ""} ${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${span.address}</a>` : span.address}</p><blockquote dir="auto">${span.text}</blockquote></li>`;
+        return html`<li><p class="evidence-head" dir="auto"><strong>${span.title ?? span.source}</strong>${span.place ? ` · ${placeOf(span.place)}` : ""} ${href ? html`<a href=${href} target="_blank" rel="noopener noreferrer">${span.address}</a>` : span.address}</p><blockquote dir="auto">${span.text}</blockquote></li>`;
       })}
     </ol></section>`}
     <section class="part"><h3>${t("Reply")}</h3><pre tabindex="0" dir="auto">${clipped(rest)}</pre>${about && html`<p class="quiet">${shown(about)}</p>`}</section>

@@ -2,7 +2,7 @@
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { took_us } from "../model/family.js";
-import { count, duration, words } from "../model/text.js";
+import { count, duration, labelOf } from "../model/text.js";
 import { bars } from "../model/timeline.js";
 import { stateWords } from "./graph.js";
 import { Icon } from "./icons.js";
@@ -25,7 +25,7 @@ export function Timeline({ family, now_ms, open }) {
           ({ task, depth, parts }) => html`
             <li key=${task.key}>
               <button type="button" class="bar-row" onClick=${() => open(task)}>
-                <span class=${`bar-label depth-${Math.min(depth, 4)}`}><${Icon} name=${task.kind} size="14" /><span dir="auto">${words(task.label || task.name)}</span></span>
+                <span class=${`bar-label depth-${Math.min(depth, 4)}`}><${Icon} name=${task.kind} size="14" /><span dir="auto">${labelOf(task)}</span></span>
                 <span class="bar-track" aria-hidden="true">
                   ${parts.map((part) => html`<span class=${`bar bar-${part.state}`} style=${{ left: percent(part.start), width: percent(Math.min(part.width, 1 - part.start)) }}></span>`)}
                 </span>

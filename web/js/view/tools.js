@@ -1,6 +1,6 @@
 // The registry: servers and their state, their tools, a switch for each, and a form to try one.
-import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { html, withCode } from "../core/html.js";
+import { serverText, t } from "../core/words.js";
 import { get, post } from "../core/api.js";
 import { attempt, say } from "../data/notices.js";
 import { count } from "../model/text.js";
@@ -59,11 +59,11 @@ export function Tools() {
         const own = known.tools.filter((tool) => tool.server === server.name && isFound(tool));
         if (words.trim() !== "" && own.length === 0) return null;
         return html`<section class="server" key=${server.name} aria-label=${t("Server {name}", { name: server.name })}>
-          <div class="server-head"><h2>${server.name}</h2><${Health} server=${server} /><span class="quiet">${server.kind} · ${count(typeof server.tools === "number" ? server.tools : own.length, "tool")}</span><span class="spring"></span>
+          <div class="server-head"><h2>${server.name}</h2><${Health} server=${server} /><span class="quiet">${kinds()[server.kind] ?? server.kind} · ${count(typeof server.tools === "number" ? server.tools : own.length, "tool")}</span><span class="spring"></span>
             ${server.enabled && server.sign_in === "needed" && html`<button type="button" class="button" onClick=${() => signIn(server.name)}>${t("Sign in")}<span class="hidden"> ${server.name}</span></button>`}
             ${server.sign_in === "done" && html`<button type="button" class="button button-quiet" onClick=${() => signOut(server.name)}>${t("Sign out")}<span class="hidden"> ${server.name}</span></button>`}
             <${Switch} isOn=${server.enabled} label=${t("Server {name}", { name: server.name })} turn=${(isOn) => turn("servers", server.name, isOn)} /></div>
-          ${why(server) && html`<p class="wrong">${why(server)}</p>`}
+          ${why(server) && html`<p class="wrong">${serverText(why(server))}</p>`}
           <ul class="tools">${own.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} turn=${turn} />`)}</ul>
         </section>`;
       })}
@@ -71,13 +71,16 @@ export function Tools() {
   `;
 }
 
+const states = () => ({ up: t("running"), idle: t("not started"), down: t("failed"), off: t("off") });
+const kinds = () => ({ local: t("built-in"), stdio: t("program"), http: t("remote") });
+
 /// The registry says `"up"`, or `{"down": {…}}`, or has the word beside its details.
 const stateOf = (server) => (typeof server.health === "string" ? server.health : Object.keys(server.health ?? { idle: 1 })[0]);
 const why = (server) => server.why ?? server.health?.down?.why ?? "";
 
 const Health = ({ server }) => {
   const state = server.enabled ? stateOf(server) : "off";
-  return html`<span class=${`stand stand-${state}`}>${state}</span>`;
+  return html`<span class=${`stand stand-${state}`}>${states()[state] ?? state}</span>`;
 };
 
 function Tool({ tool, turn }) {
@@ -85,7 +88,7 @@ function Tool({ tool, turn }) {
   const marks = [tool.read_only && t("read-only"), tool.destructive && t("can change or delete"), tool.open_world && t("external access")].filter(Boolean);
   return html`
     <li class="tool">
-      <div class="tool-head"><div><strong>${tool.name}</strong>${marks.map((mark) => html`<span class="mark">${mark}</span>`)}<p dir="auto">${tool.description?.split("\n")[0]}</p></div><span class="spring"></span>
+      <div class="tool-head"><div><strong>${tool.name}</strong>${marks.map((mark) => html`<span class="mark">${mark}</span>`)}<p dir="auto">${withCode(tool.description?.split("\n")[0])}</p></div><span class="spring"></span>
         <button type="button" class="button button-quiet" aria-expanded=${String(isOpen)} disabled=${!tool.enabled} onClick=${() => setOpen(!isOpen)}><${Icon} name="play" size="14" />${t("Try")}<span class="hidden"> ${tool.name}</span></button>
         <${Switch} isOn=${tool.enabled} label=${tool.name} turn=${(isOn) => turn("tools", tool.name, isOn)} /></div>
       ${isOpen && html`<${Try} tool=${tool} />`}

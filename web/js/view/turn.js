@@ -1,13 +1,13 @@
 // One turn: the question, the flow, the steps, and the answer with its actions.
 import { html } from "../core/html.js";
-import { t } from "../core/words.js";
+import { serverText, t } from "../core/words.js";
 import { reload } from "../data/conversation.js";
 import { attempt, say } from "../data/notices.js";
 import { keepPartial, partialOf } from "../data/partials.js";
 import { answerOf, isOver, isStartedHere, resumed, useRun } from "../data/runs.js";
 import { draftOf } from "../model/draft.js";
 import { spent } from "../model/family.js";
-import { count, duration, limitsInWords, money, tokens } from "../model/text.js";
+import { count, duration, faultOf, money, tokens } from "../model/text.js";
 import { Actions } from "./actions.js";
 import { Answer, Plain, Standing } from "./answer.js";
 import { Badge } from "./badge.js";
@@ -161,15 +161,10 @@ function Ended({ status, row, family }) {
     return html`<div class="ended"><p>${t("Stopped")}${reasonOf(row.outcome)}. ${t("The completed steps are kept.")}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />${t("Resume")}</button></div>`;
   }
   if (status === "failed") {
-    return html`<div class="ended ended-bad" role="alert"><p><strong>${t("This run failed.")}</strong> ${faultOf(row.outcome)}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />${t("Retry")}</button></div>`;
+    return html`<div class="ended ended-bad" role="alert"><p><strong>${t("This run failed.")}</strong> ${faultOf(row.outcome) || t("Open the steps above to see where.")}</p><button type="button" class="button" onClick=${goOn}><${Icon} name="play" size="15" />${t("Retry")}</button></div>`;
   }
   return null;
 }
 
 /// A reason other than that somebody pressed Stop.
-const reasonOf = (outcome) => (outcome?.reason && !/^stopped/i.test(outcome.reason) ? `: ${outcome.reason}` : "");
-
-function faultOf(outcome) {
-  const fault = outcome?.fault ?? outcome;
-  return limitsInWords(fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : t("Open the steps above to see where.")));
-}
+const reasonOf = (outcome) => (outcome?.reason && !/^stopped/i.test(outcome.reason) ? `: ${serverText(outcome.reason)}` : "");

@@ -125,6 +125,9 @@ fn locked(folder: &Path) -> Result<Option<File>> {
 impl Restore {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let home = DataHome::of(globals)?;
+        if !self.file.is_file() {
+            return Err(ServiceError::Usage(format!("there is no file {}; name the backup that `baton backup` wrote", self.file.display())));
+        }
         let existing = home.existing();
         if !existing.is_empty() && !self.force {
             let names: Vec<String> = existing.iter().take(4).map(|path| path.display().to_string()).collect();

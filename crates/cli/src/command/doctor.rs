@@ -21,6 +21,9 @@ pub(crate) struct Doctor {
     /// As for `ask`: check this model
     #[arg(long, value_name = "MODEL")]
     model: Option<String>,
+    /// As for `ask`: weights are not downloaded
+    #[arg(long, env = "BATON_NO_PULL", hide_env = true, value_parser = clap::builder::FalseyValueParser::new())]
+    no_pull: bool,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -30,7 +33,8 @@ impl Doctor {
     pub(crate) fn run(self, globals: &GlobalArgs) -> Result<Exit> {
         let config = Config::read(globals)?;
         let folder = config.embedded.folder()?;
-        let choice = wiring::block_on(model_options::choose(self.model.clone(), &config, config.embedded.pull, OllamaLookup::Always));
+        let choice =
+            wiring::block_on(model_options::choose(self.model.clone(), &config, config.embedded.pull && !self.no_pull, OllamaLookup::Always));
         let mut places = places(globals, &config, &folder)?;
         let (registry, agents) = wiring::block_on(elsewhere(&config))?;
         (places["registry"], places["agents"]) = (json!(registry), json!(agents));

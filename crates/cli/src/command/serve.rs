@@ -18,6 +18,7 @@ use crate::listen_args::ListenArgs;
 #[derive(clap::Args)]
 #[command(after_help = exit::with_codes(&after_help()))]
 pub(crate) struct Serve {
+    /// The port to listen on; 0 takes a free one
     #[arg(long, default_value_t = 8080)]
     port: u16,
     /// Who drives runs: this process, or the workers of a Restate server (`baton worker`)

@@ -76,7 +76,7 @@ impl Up {
         let names: Vec<&str> = team.iter().map(|one| one.flow).collect();
         let unknown = config.team.agents.iter().flatten().chain(config.team.ports.keys()).find(|name| globals.flows.specialist(name).is_none());
         if let Some(unknown) = unknown {
-            return Err(ServiceError::Usage(format!("[team] names {unknown:?}, which is no agent of the team; there are {}", names.join(", "))));
+            return Err(ServiceError::Usage(format!("[team] names {unknown:?}, which is not an agent of the team; there are {}", names.join(", "))));
         }
         let mut parts: Vec<Part> = Vec::new();
         let registry = (REGISTRY_URL.to_owned(), format!("http://localhost:{}", config.team.registry_port()));

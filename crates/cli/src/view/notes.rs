@@ -1,4 +1,4 @@
-//! Formats notes of flows for people. Unknown notes are shown as JSON.
+//! Formats notes of flows for people. Of unknown notes only texts, numbers and truth values are shown.
 
 use serde_json::Value;
 use terminal::{BOLD, CYAN, DIM, GREEN, RED, YELLOW, count, one_line, paint};
@@ -49,13 +49,10 @@ pub(crate) fn lines(name: &str, value: &Value) -> Vec<String> {
         ("answer", Value::Object(_)) => {
             quiet(checked(number("supported"), number("weak"), number("unsupported") + number("contradicted"), number("sources")))
         }
-        _ => {
-            let value = match value {
-                Value::String(text) => text.clone(),
-                other => other.to_string(),
-            };
-            quiet(format!("{}: {}", one_line(name, CHARS_MAX), one_line(&value, CHARS_MAX)))
-        }
+        (_, Value::String(text)) => quiet(format!("{}: {}", one_line(name, CHARS_MAX), one_line(text, CHARS_MAX))),
+        (_, Value::Bool(_) | Value::Number(_)) => quiet(format!("{}: {value}", one_line(name, CHARS_MAX))),
+        // Data for programs; `baton runs show RUN --journal` and `--json` have it.
+        (_, Value::Null | Value::Array(_) | Value::Object(_)) => Vec::new(),
     }
 }
 
@@ -125,6 +122,8 @@ mod tests {
         let estimate = json!({ "model_calls": 8, "tokens_in": 900, "tokens_out": 100, "usd_micros": 120_000 });
         check("estimate", &estimate, &["    · estimate: up to 8 model calls, 1000 tokens, about $0.12"]);
         check("step", &json!({ "to": "planner", "retry_count": 0 }), &[]);
+        check("way", &json!({ "way": "agentic", "why": "told" }), &[]);
+        check("topic", &json!("tides"), &["    · topic: tides"]);
         check("found\u{1b}[2J", &json!("x\u{1b}]0;t\u{7}y"), &["    · found: xy"]);
     }
 }

@@ -97,7 +97,7 @@ async fn nothing_is_replaced_by_a_backup_that_is_damaged_or_without_being_told_t
     assert!(threads().contains("first") && !threads().contains("second"), "{restored:?}");
     let aside = restored.out.lines().find_map(|line| line.strip_prefix("what was there is in ")?.split(';').next()).unwrap();
     assert!(Path::new(aside).join("baton.db").is_file(), "{restored:?}");
-    home.baton(&["restore", "/nowhere.tar", "--force"]).complains(2, &["/nowhere.tar cannot be read"]);
+    home.baton(&["restore", "/nowhere.tar", "--force"]).complains(2, &["there is no file /nowhere.tar", "baton backup"]);
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn s2_a_registry_is_configured_trusted_or_found_and_does_without() {
     let trusted = with(&format!("[tools]\nregistry = \"{url}\"\nregistry_trusted = true\nregistry_token_env = \"THEIR_TOKEN\"\n"));
     let tales = of_server(&trusted, "tales");
     assert!(!tales.is_empty() && tales.iter().all(|tool| tool["read_only"] == true), "{trusted:?}");
-    with("[tools]\nregistry = \"somewhere\"\n").complains(2, &["no address of a registry", "http://host:8021"]);
+    with("[tools]\nregistry = \"somewhere\"\n").complains(2, &["not the address of a registry", "http://host:8021"]);
     with("[tools]\nregistry_token_env = \"NOT_SET\"\nregistry = \"http://127.0.0.1:1\"\n").complains(2, &["NOT_SET"]);
 
     // Down: the local tools still work, with one warning. Nothing listens on this port; one that was free a moment ago may be another test's by now.

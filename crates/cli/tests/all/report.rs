@@ -1,8 +1,11 @@
 //! `baton report` end to end, with a script for the model and the tools.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 
 use crate::Home;
+use crate::serve::{Event, PATIENCE, Served};
 
 /// An outline of two sections; both find the same page, and the second one another.
 const SCRIPT: &str = r#"
@@ -92,4 +95,60 @@ fn an_estimate_starts_nothing() {
     let said = home.well(&["report", "Logs", "--script", &script, "--estimate", "--sections", "4"]);
     assert!(said.out.starts_with("Estimate for 4 sections: up to"), "{}", said.out);
     assert_eq!(home.runs().len(), 0);
+}
+
+/// The first section is done at once; the second waits for its text.
+const SLOW: &str = "when model synthesis text~\"What does a commit\" reply \"late\" after 600s\n";
+
+/// Only what had not been answered when the server was killed has its answer; whatever is asked a second time has another one.
+const AFTER_KILL: &str = r#"
+when model synthesis text~"What does a commit" reply {"reasoning": "r", "response_content": "<p>A commit takes 0.34 ms on the disk [2]. After a crash the log is replayed from the last checkpoint [1].</p>"} tokens 200/40
+when model summary     reply {"summary": "After a crash the log is replayed from the last checkpoint [1]."} tokens 100/20
+when model outline     reply {"title": "Asked twice", "ask_user": null, "sections": [{"heading": "Asked twice", "question": "Asked twice?"}]} tokens 1/1
+when tool registry.tools reply {"text": "", "spans": [], "data": {"tools": []}}
+when model plan        reply {"reasoning": "r", "tasks": [{"task_number": 1, "tool_name": "docs.search", "tool_arguments": {"query": "twice"}, "description": "Asked twice"}]} tokens 1/1
+when tool docs.search  reply {"text": "", "data": {}, "spans": [{"text": "It was asked twice.", "source": "docs.search", "title": "Twice", "address": "https://twice.example/"}]}
+when model synthesis   reply {"reasoning": "r", "response_content": "<p>It was asked twice [1].</p>"} tokens 1/1
+"#;
+
+async fn start(served: &Served) -> String {
+    let settings = json!({ "approve_outline": false, "clarify": false });
+    served.start(&json!({ "question": "Write a report on logs", "flow": "report", "settings": settings })).await.0
+}
+
+/// The document, what it cost, and how many runs there are.
+async fn ended(served: &Served, home: &Home, run: &str) -> (String, Value, usize) {
+    let row = served.wait(run).await;
+    let (status, answer) = served.get(&format!("/api/runs/{run}/answer")).await;
+    assert_eq!(status, 200, "{row}");
+    (answer["markdown"].as_str().unwrap().to_owned(), row["spent"].clone(), home.runs().len())
+}
+
+#[tokio::test]
+async fn x3_a_report_whose_server_is_killed_between_its_sections_ends_with_the_same_document_and_asks_nothing_twice() {
+    let home = Home::new();
+    let served = home.serve(&home.script(SCRIPT), &[]);
+    let run = start(&served).await;
+    let whole = ended(&served, &home, &run).await;
+    assert!(whole.0.contains("## Recovery") && whole.0.contains("0.34 ms"), "{}", whole.0);
+
+    let home = Home::new();
+    let mut served = home.serve(&home.script(&format!("{SLOW}{SCRIPT}")), &[]);
+    let run = start(&served).await;
+    // The second section has its evidence and waits for its text; the first one is written.
+    let is_writing =
+        |event: &Event| event.data.to_string().contains("What does a commit") && event.data["effect"]["call_model"]["purpose"] == "synthesis";
+    served.events(&run, None, is_writing).await;
+    let began = Instant::now();
+    while !home.runs().iter().any(|row| row["flow"] == "search" && row["status"] == "done") {
+        assert!(began.elapsed() < PATIENCE, "the first section is never done: {:?}", home.runs());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    served.kill();
+    let states: Vec<Value> = home.runs().iter().filter(|row| row["flow"] == "search").map(|row| row["status"].clone()).collect();
+    assert_eq!(states.iter().filter(|status| *status == "done").count(), 1, "{states:?}");
+
+    let served = home.serve(&home.script(AFTER_KILL), &[]);
+    let resumed = ended(&served, &home, &run).await;
+    assert_eq!(resumed, whole);
 }

@@ -100,7 +100,7 @@ fn s13_flows_show_lists_exactly_what_the_struct_declares() {
     assert_eq!(shown["settings"][0]["maximum"], 10);
 
     let text = home.well(&["flows", "show", "search"]).out;
-    for words in ["Search: Plans, looks things up", "plan → approve", "max_turn_iterations  integer  1", "1 to 10", "[flows.search]"] {
+    for words in ["Search: Plans, searches with tools", "plan → approve", "max_turn_iterations  integer  1", "1 to 10", "[flows.search]"] {
         assert!(text.contains(words), "no {words:?} in {text}");
     }
     let config = home.config("[flows.search]\nmax_turn_iterations = 7\n");

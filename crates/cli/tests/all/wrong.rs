@@ -44,7 +44,7 @@ fn foreign_files_and_folders_are_left_alone() {
 fn wrong_usage_says_what_would_be_right() {
     let home = Home::new();
     home.baton(&["ask", " "]).complains(2, &["what is the question?"]);
-    home.baton(&["ask", "x", "--flow", "chess"]).complains(2, &["no flow \"chess\"", "auto, chat, chat_import, completion, direct"]);
+    home.baton(&["ask", "x", "--flow", "chess"]).complains(2, &["no flow \"chess\"", "auto, direct, search, chat, reason, panel, report, supervise"]);
     home.baton(&["ask", "x", "--flow", "team", "--approve"]).complains(2, &["team has no plan to approve", "reason, report, research, search"]);
     home.baton(&["ask", "x", "--thread", ""]).complains(2, &["--thread"]);
     home.baton(&["runs", "list", "--status", "lost"]).complains(2, &["running, asking"]);

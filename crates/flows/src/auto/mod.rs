@@ -36,8 +36,8 @@ pub use rules::choose;
 
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
-    title: "Choose for me",
-    description: "Picks the way that suits the question",
+    title: "Auto",
+    description: "Chooses the flow that fits the question",
     calls: Calls::Routed,
     settings: Some(SettingsType::of::<Settings>()),
     ..Descriptor::new("auto", flow)

@@ -48,7 +48,7 @@ pub use words::intent_by_words;
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Conversation",
-    description: "Goes by intent: search, summarize, or talk about what was said",
+    description: "Recognizes the intent of each message: search, summarize, or talk about earlier messages",
     routing: Some(Routing {
         purpose: "about this conversation: a summary of it, an earlier question or answer, a short follow-up",
         examples: &["What was my second question?"],
@@ -304,7 +304,7 @@ fn ask_intent(s: &Chat) -> Ask {
         "properties": { "intent": { "enum": ["search", "summarize", "conversation_query"] } },
     });
     let text = prompt::render(INTENT.of(&s.model), json!({}));
-    Ask::one(prompt::call("intent", s.prompt_messages(text), Some(schema), INTENT_TOKENS_MAX).label("understanding"))
+    Ask::one(prompt::call("intent", s.prompt_messages(text), Some(schema), INTENT_TOKENS_MAX).label("recognizing the intent"))
 }
 
 fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
@@ -469,7 +469,7 @@ fn ask_recall(s: &Chat) -> Ask {
     let left_out = s.history.len().saturating_sub(said.len());
     let text = prompt::render(RECALL.of(&s.model), json!({ "said": said, "left_out": left_out }));
     let messages = vec![prompt::system(text), prompt::user(prompt::clipped(&s.question, s.model.question_tokens()))];
-    Ask::one(prompt::call(ANSWER, messages, None, s.answer_tokens()).label("looking back").last())
+    Ask::one(prompt::call(ANSWER, messages, None, s.answer_tokens()).label("reading the conversation").last())
 }
 
 fn fold_recall(s: &mut Chat, replies: &Replies<'_>) -> Go {

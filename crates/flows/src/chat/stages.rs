@@ -46,7 +46,7 @@ pub(super) fn ask(s: &Chat) -> Ask {
             texts if texts.is_empty() => Ask::nothing(),
             texts => {
                 let request = Request::from(graph::tool(SUMMARIZE, json!({ "texts": texts })));
-                Ask::one(request.label("summing up").attempts(3).deadline_ms(SUMMARIZE_MS_MAX))
+                Ask::one(request.label("summarizing").attempts(3).deadline_ms(SUMMARIZE_MS_MAX))
             }
         },
         Some(Stage::ConversationQuery) | None => Ask::nothing(),

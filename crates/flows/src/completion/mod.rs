@@ -134,7 +134,7 @@ fn ask_offer(s: &Completion) -> Ask {
     let mut messages = vec![prompt::system(format!("{OFFER_SYSTEM}{must}{objection}"))];
     messages.extend(input::fitted(&s.input.history, s.input.model.history_tokens()));
     messages.push(prompt::user(prompt::clipped(&s.input.question, s.input.model.question_tokens())));
-    let mut request = prompt::call(OFFER, messages, None, TOKENS_MAX).label("looking at the caller's tools").attempts(1);
+    let mut request = prompt::call(OFFER, messages, None, TOKENS_MAX).label("choosing among the caller's tools").attempts(1);
     if let Effect::CallModel(ModelCall { tools: named, .. }) = &mut request.effect {
         *named = tools;
     }
@@ -199,7 +199,12 @@ fn ask_shape(s: &Completion) -> Ask {
     let answer = prompt::clipped(&answer_of(&s.output), s.input.model.question_tokens());
     let question = prompt::clipped(&s.input.question, s.input.model.question_tokens());
     let messages = vec![prompt::system(SHAPE_SYSTEM), prompt::user(format!("Question: {question}\n\nAnswer: {answer}{objection}"))];
-    Ask::one(prompt::call(SHAPE, messages, s.input.schema.clone(), SHAPE_TOKENS_MAX).label("putting it into the caller's form").attempts(1).last())
+    Ask::one(
+        prompt::call(SHAPE, messages, s.input.schema.clone(), SHAPE_TOKENS_MAX)
+            .label("converting the answer to the requested form")
+            .attempts(1)
+            .last(),
+    )
 }
 
 fn fold_shape(s: &mut Completion, replies: &Replies<'_>) -> Go {

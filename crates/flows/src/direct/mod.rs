@@ -32,7 +32,7 @@ use crate::verify::{CheckOptions, Unchecked, Verify};
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Direct answer",
-    description: "Answers at once, from knowledge or one look into the documents",
+    description: "Answers at once, from the model's knowledge or one search of the documents",
     routing: Some(Routing {
         purpose: "general knowledge, explanations, translations, short texts, small talk; nothing has to be looked up or done",
         examples: &["What is a volcano?"],

@@ -56,7 +56,7 @@ pub(super) fn ask(s: &Panel) -> Ask {
         });
         ask.add(
             prompt::call("trace", vec![prompt::system(text), prompt::user(s.full_question())], Some(schema), TRACE_TOKENS_MAX)
-                .label("retracing")
+                .label("describing how the answer was reached")
                 .last(),
         );
     }

@@ -50,7 +50,7 @@ pub use worker::{EXPERT_FLOW, RESEARCHER, RESEARCHER_FLOW, expert, researcher};
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Panel",
-    description: "Several work on it and critics check before it is answered",
+    description: "Several roles work on the question, and critics review the result before it is answered",
     routing: Some(Routing {
         purpose: "a contested or high-stakes question whose answer critics should review",
         examples: &["Is cloning wrong? Have experts argue and check the verdict."],

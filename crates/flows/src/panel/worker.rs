@@ -355,7 +355,7 @@ fn ask_write(s: &Worker) -> Ask {
     let request = match s.role {
         Role::Researcher => {
             let (messages, _) = s.messages(&RESEARCH, tokens_max);
-            prompt::call("research", messages, None, tokens_max).label("writing what was found")
+            prompt::call("research", messages, None, tokens_max).label("writing the findings")
         }
         Role::Expert => {
             let (messages, _) = s.messages(&ANSWER, tokens_max);

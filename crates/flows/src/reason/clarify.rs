@@ -22,7 +22,7 @@ pub(super) struct Clarification {
 pub(super) fn ask(s: &Reason) -> Ask {
     let Some(prompt) = s.question_to_user.clone() else { return Ask::nothing() };
     let schema = json!({ "type": "string", "description": "your answer, in your own words" });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking what is meant"))
+    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for clarification"))
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {

@@ -68,8 +68,8 @@ pub use reflect::ReflectionResult;
 
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
-    title: "Think it through",
-    description: "Plans in steps, reflects on what it found, and answers",
+    title: "Step by step",
+    description: "Plans several steps, checks their results, and answers",
     routing: Some(Routing {
         purpose: "do something with tools: files, code, calculations, tickets, calendars, devices, databases; or a problem of several steps",
         examples: &["Put the word ready into state.txt", "How much is 31 * 17?"],

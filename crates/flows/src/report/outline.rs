@@ -203,7 +203,7 @@ fn capitalized(text: &str) -> String {
 pub(super) fn ask_person(s: &Report) -> Ask {
     let Some(prompt) = s.question_to_user.clone() else { return Ask::nothing() };
     let schema = json!({ "type": "string", "description": "your answer, in your own words" });
-    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking what is meant"))
+    Ask::one(Request::from(Effect::AskPerson(Question { prompt, schema: Some(schema) })).label("asking for clarification"))
 }
 
 pub(super) fn fold_person(s: &mut Report, replies: &Replies<'_>) -> Go {

@@ -211,7 +211,7 @@ fn fold_answer(s: &mut Research, replies: &Replies<'_>) -> Go {
 }
 
 fn ask_note(s: &Research) -> Ask {
-    Ask::one(patient(graph::tool("notes.append", json!({ "question": s.question, "answer": s.answer }))).label("noting it down"))
+    Ask::one(patient(graph::tool("notes.append", json!({ "question": s.question, "answer": s.answer }))).label("saving a note"))
 }
 
 fn fold_note(_: &mut Research, replies: &Replies<'_>) -> Go {

@@ -56,7 +56,7 @@ pub use plan::{Status, Task};
 /// Descriptor of this flow.
 pub const FLOW: Descriptor = Descriptor {
     title: "Search",
-    description: "Plans, looks things up with tools and answers with sources",
+    description: "Plans, searches with tools, and answers with sources",
     routing: Some(Routing {
         purpose: "facts that must be looked up: news, prices, versions, who holds an office now, records that a tool can find; sources",
         examples: &["Who is the mayor of Madrid at the moment?"],

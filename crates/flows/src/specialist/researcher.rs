@@ -230,7 +230,7 @@ fn ask_triage(s: &Researcher) -> Ask {
             "reply": { "type": "string", "maxLength": 600 },
         },
     });
-    Ask::one(prompt::call("triage", messages, Some(schema), TRIAGE_TOKENS_MAX).label("looking what is to be researched"))
+    Ask::one(prompt::call("triage", messages, Some(schema), TRIAGE_TOKENS_MAX).label("choosing what to research"))
 }
 
 fn fold_triage(s: &mut Researcher, replies: &Replies<'_>) -> Go {
@@ -323,7 +323,7 @@ fn ask_report(s: &Researcher) -> Ask {
             "key_points": { "type": "array", "maxItems": KEY_POINTS_MAX, "items": { "type": "string", "maxLength": 300 } },
         },
     });
-    Ask::one(prompt::call("report", messages, Some(schema), s.reply_tokens()).label("summing up").last())
+    Ask::one(prompt::call("report", messages, Some(schema), s.reply_tokens()).label("summarizing").last())
 }
 
 fn ask_check(s: &Researcher) -> Ask {

@@ -219,7 +219,7 @@ fn fold_write(s: &mut Writer, replies: &Replies<'_>) -> Go {
 
 fn ask_create(s: &Writer) -> Ask {
     let arguments = json!({ "markdown": s.markdown, "format": s.format, "title": s.title, "sources": s.sources });
-    Ask::one(Request::from(graph::tool("document.create", arguments)).label("making the file").attempts(3).deadline_ms(CREATE_MS_MAX))
+    Ask::one(Request::from(graph::tool("document.create", arguments)).label("creating the file").attempts(3).deadline_ms(CREATE_MS_MAX))
 }
 
 fn fold_create(s: &mut Writer, replies: &Replies<'_>) -> Go {

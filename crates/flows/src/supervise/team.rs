@@ -19,7 +19,7 @@ const NAME_CHARS_MAX: usize = 64;
 const ADDRESS_CHARS_MAX: usize = 100;
 
 pub(super) fn ask() -> Request {
-    Request::from(graph::tool(REGISTRY, json!({}))).label("looking who is there").attempts(2).deadline_ms(DEADLINE_MS)
+    Request::from(graph::tool(REGISTRY, json!({}))).label("listing the agents").attempts(2).deadline_ms(DEADLINE_MS)
 }
 
 /// An agent and one of its capabilities.

@@ -55,14 +55,14 @@ fn sort(error: &genai::Error, name: &Name) -> ModelError {
             }
             webc::Error::ResponseFailedNotJson { content_type, body } => {
                 let shown = clip(body.trim(), 200);
-                ModelError::another(FailureKind::Invalid, format!("it answered with {content_type:?} where JSON was due: {shown:?}"))
+                ModelError::another(FailureKind::Invalid, format!("it answered with {content_type:?} instead of JSON: {shown:?}"))
             }
             webc::Error::ResponseFailedInvalidJson { body, cause } => {
                 let shown = clip(body.trim(), 200);
-                ModelError::another(FailureKind::Invalid, format!("its answer is no JSON ({cause}): {shown:?}"))
+                ModelError::another(FailureKind::Invalid, format!("its answer is not JSON ({cause}): {shown:?}"))
             }
             webc::Error::ResponseFailedStatus { .. } | webc::Error::JsonValueExt(_) => {
-                ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect")
+                ModelError::another(FailureKind::Invalid, "its answer does not have the form of its API")
             }
         },
         Error::ChatResponse { body, .. } => in_stream(body),
@@ -71,10 +71,10 @@ fn sort(error: &genai::Error, name: &Name) -> ModelError {
         }
         // Its own words would repeat the whole request.
         Error::ChatResponseGeneration { cause, .. } => {
-            ModelError::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {}", clip(cause, WORDS_BYTES_MAX)))
+            ModelError::another(FailureKind::Invalid, format!("its answer does not have the form of its API: {}", clip(cause, WORDS_BYTES_MAX)))
         }
         Error::NoChatResponse { .. } | Error::InvalidJsonResponseElement { .. } | Error::JsonValueExt(_) | Error::SerdeJson(_) => {
-            ModelError::another(FailureKind::Invalid, "its answer has not the form of its dialect")
+            ModelError::another(FailureKind::Invalid, "its answer does not have the form of its API")
         }
         other => ModelError::user(clip(&other.to_string(), WORDS_BYTES_MAX)),
     }
@@ -119,11 +119,11 @@ fn in_stream(body: &Value) -> ModelError {
     let text = body.to_string().to_lowercase();
     let passing = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable", "internal"];
     if passing.iter().any(|word| text.contains(word)) {
-        ModelError::again(FailureKind::Network, format!("it gave up in the middle: {said}"))
+        ModelError::again(FailureKind::Network, format!("the stream ended with an error: {said}"))
     } else if ["message", "error"].iter().any(|field| body.get(field).is_some()) || body.is_string() {
-        ModelError::another(FailureKind::Refused, format!("it gave up in the middle: {said}"))
+        ModelError::another(FailureKind::Refused, format!("the stream ended with an error: {said}"))
     } else {
-        ModelError::another(FailureKind::Invalid, format!("its stream has not the form of its dialect: {said}"))
+        ModelError::another(FailureKind::Invalid, format!("its stream does not have the form of its API: {said}"))
     }
 }
 

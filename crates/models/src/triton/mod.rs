@@ -52,7 +52,7 @@ impl Connection {
         if let Some(channel) = self.channel.get() {
             return Ok(channel.clone());
         }
-        let wrong = |e: tonic::transport::Error| ModelError::user(format!("{:?} is no address of a Triton server: {e}", self.url));
+        let wrong = |e: tonic::transport::Error| ModelError::user(format!("{:?} is not the address of a Triton server: {e}", self.url));
         let mut endpoint = Channel::from_shared(self.url.clone()).map_err(|e| ModelError::user(format!("{:?}: {e}", self.url)))?;
         if self.url.starts_with("https://") {
             let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -219,7 +219,7 @@ fn is_final(response: &ModelInferResponse) -> bool {
 
 /// The text in a response, which may stand in the tensor or, packed, beside it. A piece may end in the middle of a letter.
 fn bytes_of(response: &ModelInferResponse, output: &str) -> Result<Vec<u8>, ModelError> {
-    let wrong = |why: &str| ModelError::another(FailureKind::Invalid, format!("its answer has not the form of its dialect: {why}"));
+    let wrong = |why: &str| ModelError::another(FailureKind::Invalid, format!("its answer does not have the form of its API: {why}"));
     let at = response.outputs.iter().position(|tensor| tensor.name == output).ok_or_else(|| wrong(&format!("no output {output}")))?;
     match &response.outputs[at].contents {
         Some(InferTensorContents { bytes_contents, .. }) if !bytes_contents.is_empty() => Ok(bytes_contents.concat()),

@@ -29,7 +29,7 @@ pub(super) async fn follow(
     let row = api.run(&who, &run).await?;
     let last = headers.get("last-event-id").map(|value| value.to_str().unwrap_or("?").to_owned());
     let after = last.or(from.after).unwrap_or_default();
-    let cursor = Cursor::parse(&after).ok_or_else(|| Problem::invalid("that is no id of an event; leave it away to hear all of them"))?;
+    let cursor = Cursor::parse(&after).ok_or_else(|| Problem::invalid("that is not the id of an event; leave it out to get all events"))?;
     let place = (api.0.quota.stream(&who.user)?, api.0.metrics.stream_opened());
     let follower = api.0.hubs.follow(&row.thread, &row.run, cursor);
     let stream = futures::stream::unfold((follower, place), |(mut follower, place)| async move {

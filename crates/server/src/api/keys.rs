@@ -72,7 +72,9 @@ fn checked(name: &str) -> Result<&str, Problem> {
     let is_plain = name.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_') && name.len() <= NAME_CHARS_MAX;
     match is_plain && name.starts_with(|c: char| c.is_ascii_uppercase()) && (name.ends_with("_KEY") || name.ends_with("_TOKEN")) {
         true => Ok(name),
-        false => Err(Problem::invalid(format!("{name:?} is no name of a key: capital letters, digits and _, with _KEY or _TOKEN at its end"))),
+        false => {
+            Err(Problem::invalid(format!("{name:?} is not the name of a key: use capital letters, digits and _, and end it with _KEY or _TOKEN")))
+        }
     }
 }
 

@@ -154,7 +154,7 @@ pub fn document() -> Value {
             .json::<api::TestedModel>(b, 200)
             .refuses(&[409, 422]),
         Op::get("/api/keys", "Which keys are there, without their values; for operators").json::<api::Keys>(b, 200),
-        Op::new("put", "/api/keys/{name}", "Stores a key for the next start of the server; for operators")
+        Op::new("put", "/api/keys/{name}", "Stores a key, which counts for the next call; for operators")
             .named("name")
             .body::<api::SetKey>(b)
             .empty(204)

@@ -158,7 +158,7 @@ pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Ide
     let row = api.thread(&who, &thread).await?;
     match api.0.engine.store().delete_thread(&row.thread, now_ms()).await {
         Ok(_) => {}
-        Err(StoreError::Held { .. }) => return Err(Problem::conflict("something is still going on in this thread; stop it first")),
+        Err(StoreError::Held { .. }) => return Err(Problem::conflict("a run of this thread is not finished; stop it first")),
         Err(error) => return Err(error.into()),
     }
     conversation::forget(&**api.0.engine.store(), &who.user, &row.thread).await?;

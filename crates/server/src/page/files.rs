@@ -128,6 +128,7 @@ pub(super) const FILES: &[(&str, &[u8])] = &[
     file!("js/view/use_loaded.js"),
     file!("js/view/work.js"),
     file!("js/words/catalogue.js"),
+    file!("js/words/server.js"),
     file!("manifest.webmanifest"),
     file!("style/answer.css"),
     file!("style/base.css"),

@@ -1,10 +1,12 @@
 //! The page's files, as they are in `web/`: `index.html` at `/`, everything else under `/assets/`.
 //!
 //! They are in the binary ([`files`]), pressed once at the start, and known by a hash of their content: what is asked for with its hash may be kept
-//! forever. Modules import one another by plain paths, so the import map is given a line for each; it is the one inline script, and the policy
-//! names its hash. A file stored as `NAME.gz` is served as `NAME`: large vendored files are compressed once, not at each start. Diagrams are drawn in a
-//! sandboxed frame of its own origin, whose document and scripts are in [`diagram_headers`]. In builds for developing, and with `BATON_WEB=DIR`, files are read from the folder each time, so that a change is seen at once.
+//! forever. What is needed at the start is one module and one style sheet ([`bundle`]). Modules import one another by plain paths, so the import map is
+//! given a line for each; it is the one inline script, and the policy names its hash. A file stored as `NAME.gz` is served as `NAME`: large vendored files are compressed once, not at each start. Diagrams are drawn in a
+//! sandboxed frame of its own origin, whose document and scripts are in [`diagram_headers`]. In builds for developing, and with `BATON_WEB=DIR`, files are read from the folder each
+//! time, so that a change is seen at once; `BATON_WEB=packed` serves what is in the binary in any build.
 
+mod bundle;
 mod files;
 
 use std::collections::BTreeMap;
@@ -26,6 +28,8 @@ use sha2::{Digest as _, Sha256};
 use crate::problem::Problem;
 
 const INDEX: &str = "index.html";
+/// In place of a folder: what is in the binary.
+const PACKED: &str = "packed";
 /// Ending of files that are stored compressed.
 const STORED_GZIP: &str = ".gz";
 /// Limit of such a file when a client does not accept gzip.
@@ -55,6 +59,9 @@ struct File {
 impl Page {
     /// Out of this folder, or what is in the binary.
     pub fn new(folder: Option<PathBuf>) -> Self {
+        if folder.as_deref() == Some(Path::new(PACKED)) {
+            return Page(Arc::new(Source::Packed(pack(files::FILES))));
+        }
         // The source tree, for work on the page.
         let here = cfg!(debug_assertions).then(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web")).filter(|here| here.is_dir());
         Page(Arc::new(match folder.or(here) {
@@ -186,11 +193,16 @@ fn sent(name: &str, bytes: Bytes) -> Response {
 }
 
 fn pack(all: &[(&str, &[u8])]) -> BTreeMap<String, File> {
-    let file = |(name, bytes): &(&str, &[u8])| match name.strip_suffix(STORED_GZIP) {
-        Some(name) => (name.to_owned(), File::stored(bytes.to_vec())),
-        None => ((*name).to_owned(), File::of(bytes.to_vec())),
+    let plain: BTreeMap<String, Vec<u8>> = all.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    let bundled = bundle::bundle(plain.clone()).unwrap_or_else(|why| {
+        tracing::warn!("the page is served as single files: {why}");
+        plain
+    });
+    let file = |(name, bytes): (String, Vec<u8>)| match name.strip_suffix(STORED_GZIP) {
+        Some(name) => (name.to_owned(), File::stored(bytes)),
+        None => (name, File::of(bytes)),
     };
-    let mut packed: BTreeMap<String, File> = all.iter().map(file).collect();
+    let mut packed: BTreeMap<String, File> = bundled.into_iter().map(file).collect();
     if let Some(index) = packed.get(INDEX) {
         let html = hashed(&String::from_utf8_lossy(index.plain.as_deref().unwrap_or_default()), &packed);
         packed.insert(INDEX.to_owned(), File::of(html.into_bytes()));

@@ -57,6 +57,46 @@ async fn the_frame_of_diagrams_has_a_policy_of_its_own() {
     }
 }
 
+/// The modules of `web/` have no syntax that the bundle does not know. A browser test runs it.
+#[test]
+fn the_start_of_the_page_is_one_module_and_one_style_sheet() {
+    let plain: BTreeMap<String, Vec<u8>> = files::FILES.iter().map(|(name, bytes)| ((*name).to_owned(), bytes.to_vec())).collect();
+    let bundled = bundle::bundle(plain.clone()).unwrap();
+    let text = |name: &str| String::from_utf8(bundled[name].clone()).unwrap();
+    let (html, main) = (text(INDEX), text("js/main.js"));
+    assert_eq!((html.matches("rel=\"stylesheet\"").count(), html.matches("modulepreload").count()), (1, 3), "{html}");
+    let statement = |line: &&str| line.starts_with("import ") || line.starts_with("export ");
+    let statements: Vec<&str> = main.lines().filter(statement).collect();
+    assert!(statements.len() <= 4 && statements.last() == Some(&"export const modules = {};"), "{statements:?}");
+    let gone: Vec<&String> = plain.keys().filter(|name| !bundled.contains_key(*name)).collect();
+    assert!(gone.len() > 30 && gone.iter().all(|name| main.contains(&format!("modules[\"{name}\"] = {{"))), "{gone:?}");
+    let tools = text("js/view/tools.js");
+    assert!(
+        tools.starts_with("import { modules } from \"/assets/js/main.js\";\n") && tools.contains("t } = modules[\"js/core/words.js\"];"),
+        "{tools}"
+    );
+    assert!(main.contains("import(\"/assets/js/view/tools.js\")") && !main.contains("import(\"."), "dynamic imports are absolute");
+}
+
+#[test]
+fn modules_that_cannot_be_bundled_are_refused() {
+    let html = "<link rel=\"modulepreload\" href=\"/assets/js/a.js\">\n<script type=\"module\" src=\"/assets/js/main.js\"></script>\n";
+    let refused = |main: &str, a: &str| {
+        let files = [(INDEX, html), ("js/main.js", main), ("js/a.js", a), ("js/b.js", "export const b = 1;")];
+        bundle::bundle(files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()).err().unwrap_or_default()
+    };
+    assert_eq!(refused("import { a } from \"./a.js\";", "export const a = 1;"), "");
+    for (main, a, says) in [
+        ("import { a } from \"./a.js\";", "import \"./main.js\";\nexport const a = 1;", "import one another"),
+        ("import { a } from \"./a.js\";", "import { b } from \"./b.js\";\nexport const a = b;", "does not preload"),
+        ("import * as a from \"./a.js\";", "export const a = 1;", "is not known"),
+        ("import { a } from \"./a.js\";", "export default 1;", "is not known"),
+        ("", "export const a = 1;", "does not need"),
+    ] {
+        assert!(refused(main, a).contains(says), "{main}: {:?}", refused(main, a));
+    }
+}
+
 /// What is in the binary is what is in `web/`.
 #[test]
 fn the_list_of_files_is_the_folder() {

@@ -96,7 +96,7 @@ async fn mistakes_have_a_status_and_words() {
         ("/tools/echo.say/call", json!({"arguments": {"text": "fail"}}), 422, "no voice"),
         ("/tools/echo.say/call", json!({"arguments": {"text": "a"}, "dead_line": 3}), 422, "dead_line"),
         ("/tools/nobody/enable", json!({}), 404, "no tool"),
-        ("/import", json!({"list": {"x": 1}}), 400, "no list"),
+        ("/import", json!({"list": {"x": 1}}), 400, "not a list"),
         ("/import", json!({"address": "file:///etc/passwd"}), 502, "no http(s) address"),
         ("/nothing", json!({}), 404, "there is nothing here"),
     ] {

@@ -15,7 +15,7 @@ pub(crate) fn answer_value(text: &str, waiting: &Waiting) -> Result<Value, Strin
     }
     let Some(schema) = &waiting.question.schema else { return Ok(json!(text)) };
     match field(schema) {
-        None if schema["type"] == "object" => Err(format!("{text:?} is no answer to this question.")),
+        None if schema["type"] == "object" => Err(format!("{text:?} is not an answer to this question.")),
         None => simple(text, schema),
         Some((name, field)) => {
             let mut answer = Map::from_iter([(name.to_owned(), simple(text, field)?)]);
@@ -59,7 +59,7 @@ fn field(schema: &Value) -> Option<(&str, &Value)> {
 
 fn simple(text: &str, schema: &Value) -> Result<Value, String> {
     let word = text.trim_end_matches(['.', '!']).to_lowercase();
-    let wrong = || format!("{text:?} is no answer to this question.");
+    let wrong = || format!("{text:?} is not an answer to this question.");
     if let Some(choices) = schema["enum"].as_array() {
         let named = choices.iter().find(|choice| choice.as_str().is_some_and(|choice| choice.eq_ignore_ascii_case(&word)));
         // A plain yes is the first choice, which allows the least.

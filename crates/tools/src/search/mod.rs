@@ -72,7 +72,10 @@ struct Failed {
 }
 
 fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
-    let searcher = Arc::new(Searcher::new(provider::configured(settings)?, PROVIDER_MAX)?);
+    // Settings that cannot work are reported at once.
+    provider::configured(settings)?;
+    let settings = Settings { env: settings.env.clone(), ..Settings::bare() };
+    let searcher = Arc::new(Searcher::new(Box::new(move || provider::configured(&settings)), PROVIDER_MAX)?);
     let search = Tool::new(
         "search",
         "Search the web. Gives passages with title, address and confidence, best first. Use it for facts you do not have, for what is new, \
@@ -86,14 +89,17 @@ fn make(kind: &Kind, settings: &Settings) -> Result<Builtin, String> {
     Ok(kind.around(Toolset::new(kind.name, kind.about, [search])))
 }
 
+/// Gives the providers that are configured at the moment of a search: keys may be stored and removed meanwhile.
+type Providers = Box<dyn Fn() -> Result<Vec<Box<dyn Provider>>, String> + Send + Sync>;
+
 struct Searcher {
-    providers: Vec<Box<dyn Provider>>,
+    providers: Providers,
     http: reqwest::Client,
     provider_max: Duration,
 }
 
 impl Searcher {
-    fn new(providers: Vec<Box<dyn Provider>>, provider_max: Duration) -> Result<Searcher, String> {
+    fn new(providers: Providers, provider_max: Duration) -> Result<Searcher, String> {
         // A redirect would send the key's header to its target.
         let http = reqwest::Client::builder()
             .redirect(reqwest::redirect::Policy::none())
@@ -115,7 +121,8 @@ impl Searcher {
         if !(1..=SIZE_MAX).contains(&size) {
             return Err(ToolError(format!("`size` is {size}; it must be from 1 to {SIZE_MAX}")));
         }
-        let asked = self.asked(takes.provider.as_deref())?;
+        let providers = (self.providers)().map_err(ToolError)?;
+        let asked = asked(&providers, takes.provider.as_deref())?;
         let answers = join_all(asked.iter().map(|provider| self.ask(*provider, &query, size))).await;
         let mut lists: Vec<(&'static str, Vec<Hit>)> = Vec::new();
         let mut failed = Vec::new();
@@ -138,22 +145,6 @@ impl Searcher {
         Ok(search_output(&query, size, &lists, failed))
     }
 
-    fn asked(&self, only: Option<&str>) -> Result<Vec<&dyn Provider>, ToolError> {
-        let Some(only) = only.map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) else {
-            return Ok(self.providers.iter().map(Box::as_ref).collect());
-        };
-        let found: Vec<&dyn Provider> = self.providers.iter().map(Box::as_ref).filter(|provider| provider.name() == only).collect();
-        if found.is_empty() {
-            let here: Vec<&str> = self.providers.iter().map(|provider| provider.name()).collect();
-            let known = provider::NAMES.iter().find(|(name, _)| *name == only);
-            return Err(ToolError(match known {
-                Some((name, needs)) => format!("the provider `{name}` is not configured: set {needs}; configured are {}", here.join(", ")),
-                None => format!("there is no provider `{only}`; configured are {}", here.join(", ")),
-            }));
-        }
-        Ok(found)
-    }
-
     async fn ask(&self, provider: &dyn Provider, query: &str, size: usize) -> Result<Vec<Hit>, String> {
         let work = async {
             let response = provider.request(&self.http, query, size).send().await.map_err(|error| plain(&error))?;
@@ -173,6 +164,22 @@ impl Searcher {
             Err(_) => Err(format!("no answer within {} s", self.provider_max.as_secs_f32())),
         }
     }
+}
+
+fn asked<'p>(providers: &'p [Box<dyn Provider>], only: Option<&str>) -> Result<Vec<&'p dyn Provider>, ToolError> {
+    let Some(only) = only.map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()) else {
+        return Ok(providers.iter().map(Box::as_ref).collect());
+    };
+    let found: Vec<&dyn Provider> = providers.iter().map(Box::as_ref).filter(|provider| provider.name() == only).collect();
+    if found.is_empty() {
+        let here: Vec<&str> = providers.iter().map(|provider| provider.name()).collect();
+        let known = provider::NAMES.iter().find(|(name, _)| *name == only);
+        return Err(ToolError(match known {
+            Some((name, needs)) => format!("the provider `{name}` is not configured: set {needs}; configured are {}", here.join(", ")),
+            None => format!("there is no provider `{only}`; configured are {}", here.join(", ")),
+        }));
+    }
+    Ok(found)
 }
 
 fn search_output(query: &str, size: usize, lists: &[(&'static str, Vec<Hit>)], failed: Vec<Failed>) -> ToolOutput<SearchOutput> {

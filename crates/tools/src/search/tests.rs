@@ -10,7 +10,7 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse as _, Response};
 use serde_json::{Value, json};
 
-use super::{KIND, SearchArguments, Searcher, provider};
+use super::{KIND, Providers, SearchArguments, Searcher, provider};
 use crate::testing::{session_of, session_with};
 use crate::{Builtin, Settings, Tool, Toolset};
 
@@ -143,6 +143,27 @@ async fn one_provider_alone() {
     bare.refuses("search", json!({"query": "x", "provider": "serper"}), &["SERPER_API_KEY"]).await;
 }
 
+/// An operator stores a key while the server runs.
+#[tokio::test]
+async fn a_key_that_is_stored_or_removed_counts_for_the_next_search() {
+    let (base, seen) = stage(well).await;
+    let stored = Arc::new(Mutex::new(None::<String>));
+    let (all, key) = (everybody(&base), stored.clone());
+    let env = move |name: &str| match name {
+        "SERPER_API_KEY" => key.lock().unwrap().clone(),
+        "TAVILY_API_KEY" | "BRAVE_API_KEY" | "SEARXNG_URL" => None,
+        other => (all.env)(other),
+    };
+    let search = session_with("search", &Settings { env: Arc::new(env), ..Settings::bare() }).await;
+    for (key, providers) in [(None, json!(["wikipedia"])), (Some(KEY), json!(["serper", "wikipedia"])), (None, json!(["wikipedia"]))] {
+        *stored.lock().unwrap() = key.map(str::to_owned);
+        let reply = search.call("search", json!({"query": "eiffel"})).await;
+        assert_eq!(reply.data["providers"], providers);
+    }
+    let keyed = seen.lock().unwrap().iter().filter(|(path, headers, _)| path.starts_with("/serper") && headers["x-api-key"] == KEY).count();
+    assert_eq!(keyed, 1);
+}
+
 /// A name, the provider's response, and the expected error.
 type Row = (&'static str, fn() -> Answer, &'static str);
 
@@ -167,9 +188,13 @@ async fn failures_are_named() {
         for all in [false, true] {
             let answer = *answer;
             let (base, _) = stage(move |path| if all || path.starts_with("/serper") { answer() } else { well(path) }).await;
-            let mut providers = provider::configured(&everybody(&base)).unwrap();
-            providers.retain(|provider| if all { provider.name() == "serper" } else { ["serper", "wikipedia"].contains(&provider.name()) });
-            let search = session_of(with(providers)).await;
+            let settings = everybody(&base);
+            let providers = move || {
+                let mut providers = provider::configured(&settings)?;
+                providers.retain(|provider| if all { provider.name() == "serper" } else { ["serper", "wikipedia"].contains(&provider.name()) });
+                Ok(providers)
+            };
+            let search = session_of(with(Box::new(providers))).await;
             let reply = search.call_any("search", json!({"query": "eiffel"})).await;
             assert_eq!(reply.is_error, all, "{name}: {}", reply.text);
             assert!(reply.text.contains(says) && !reply.text.contains(KEY), "{name}: {}", reply.text);
@@ -233,7 +258,7 @@ async fn wrong_questions_and_settings() {
 }
 
 /// With a short timeout.
-fn with(providers: Vec<Box<dyn provider::Provider>>) -> Arc<Builtin> {
+fn with(providers: Providers) -> Arc<Builtin> {
     let searcher = Arc::new(Searcher::new(providers, Duration::from_secs(4)).unwrap());
     let tool = Tool::new("search", "", crate::Hints::READS_WORLD, move |takes: SearchArguments, _| {
         let searcher = Arc::clone(&searcher);

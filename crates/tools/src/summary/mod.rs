@@ -32,6 +32,10 @@ pub const KIND: Kind = Kind {
 #[async_trait]
 pub trait TextModel: Send + Sync {
     async fn generate(&self, prompt: &Prompt) -> Result<String, TextModelError>;
+    /// Whether there is a model at this moment; otherwise sentences are picked.
+    fn is_available(&self) -> bool {
+        true
+    }
     /// Tokens of a prompt available for the text to summarize.
     fn budget_tokens(&self) -> usize {
         6_000
@@ -124,7 +128,7 @@ async fn summarize(takes: &SummaryArguments, text_model: Option<&dyn TextModel>)
         return Err(ToolError(format!("`words` is {words}; it must be from 10 to {WORDS_MAX}")));
     }
     let focus = takes.focus.as_deref().map(str::trim).filter(|focus| !focus.is_empty());
-    let written = match text_model {
+    let written = match text_model.filter(|text_model| text_model.is_available()) {
         Some(text_model) => Some(write(text_model, &texts, words, focus).await),
         None => None,
     };
