@@ -27,6 +27,7 @@ fn request(name: &'static str, method: &'static str, path: impl Into<String>, bo
 pub(crate) fn all(other: &OtherUser) -> Vec<Request> {
     let mut all = large();
     all.extend(nested());
+    all.extend(multiplied());
     all.extend(rendered());
     all.extend(of_others(other));
     all
@@ -82,6 +83,38 @@ fn nested() -> Vec<Request> {
             "/api/runs",
             Body::Bytes("application/json", format!("{{\"question\": \"q\", \"budget\": {{\"usd\": {}}}}}", "9".repeat(5_000)).into_bytes()),
         ),
+    ]
+}
+
+/// Short bodies that become long work: schemas whose definitions double, and lists in which each item was once looked for among all others.
+fn multiplied() -> Vec<Request> {
+    let chat = |schema: Value| {
+        let format = json!({ "type": "json_schema", "json_schema": { "name": "x", "schema": schema } });
+        Body::Json(json!({ "model": "direct", "messages": [{ "role": "user", "content": "q" }], "response_format": format }))
+    };
+    let mut definitions: serde_json::Map<String, Value> = (0..40)
+        .map(|level| {
+            let next = json!({ "$ref": format!("#/$defs/d{}", level + 1) });
+            (format!("d{level}"), json!({ "allOf": [next, next] }))
+        })
+        .collect();
+    definitions.insert("d40".to_owned(), json!({ "type": "string" }));
+    let patterns: Vec<Value> = (0..2_000).map(|number| json!({ "pattern": format!("[a-z]{{200,{}}}", 300 + number) })).collect();
+    let call = json!({ "type": "function", "function": { "name": "f", "parameters": { "$ref": "#/$defs/d0", "$defs": definitions } } });
+    let messages: Vec<Value> = (0..60_000).map(|id| json!({ "type": "human", "id": id.to_string(), "content": "" })).collect();
+    let supersteps: Vec<Value> = (0..20_000).map(|_| json!({ "updates": [{ "values": { "a": "b" } }] })).collect();
+    vec![
+        request("a schema that doubles", "POST", "/v1/chat/completions", chat(json!({ "$ref": "#/$defs/d0", "$defs": definitions }))),
+        request("a schema that refers to itself", "POST", "/v1/chat/completions", chat(json!({ "$ref": "#" }))),
+        request("a schema of large patterns", "POST", "/v1/chat/completions", chat(json!({ "anyOf": patterns }))),
+        request(
+            "a function whose schema doubles",
+            "POST",
+            "/v1/chat/completions",
+            Body::Json(json!({ "model": "direct", "messages": [{ "role": "user", "content": "q" }], "tools": [call] })),
+        ),
+        request("messages with ids", "POST", "/runs/wait", Body::Json(json!({ "assistant_id": "direct", "input": { "messages": messages } }))),
+        request("many supersteps", "POST", "/threads", Body::Json(json!({ "supersteps": supersteps }))),
     ]
 }
 

@@ -36,6 +36,7 @@ pub use read::{Document, ReadLimits, Skipped, is_small_text, read_document};
 pub use reader::{InProcess, Reader};
 pub use refresh::{RefreshWatcher, Report, Step};
 pub use tools::{Tool, ToolHit, Tools};
+pub use turns::{Turn, Turns};
 pub use unused::remove_unused;
 pub use vectors::{LICENSE as WEIGHTS_LICENSE, Model, Npm, Progress, Sources, State};
 

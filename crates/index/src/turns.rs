@@ -17,7 +17,8 @@ const OWNERS_MAX: usize = 10_000;
 /// How long [`Turns::take`] waits.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
-pub(crate) struct Turns {
+/// Readers, handed out to owners in turns.
+pub struct Turns {
     at_once_max: usize,
     state: Mutex<State>,
     ended: Condvar,
@@ -43,19 +44,19 @@ impl Use {
 }
 
 /// A reader, until it is dropped.
-pub(crate) struct Turn<'a> {
+pub struct Turn<'a> {
     turns: &'a Turns,
     owner: Owner,
     begun: Instant,
 }
 
 impl Turns {
-    pub(crate) fn new(at_once_max: usize) -> Turns {
+    pub fn new(at_once_max: usize) -> Turns {
         Turns { at_once_max: at_once_max.max(1), state: Mutex::default(), ended: Condvar::new() }
     }
 
     /// A reader for this owner, if one is free for them now.
-    pub(crate) fn try_take(&self, owner: &Owner) -> Option<Turn<'_>> {
+    pub fn try_take(&self, owner: &Owner) -> Option<Turn<'_>> {
         let mut state = self.lock();
         self.may_begin(&state, owner).then(|| self.begin(&mut state, owner.clone()))
     }

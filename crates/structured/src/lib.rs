@@ -8,8 +8,11 @@
 //! A provider's promise is not relied on, nothing is fetched (a `$ref` to elsewhere is an error), and nobody is asked
 //! a second time: a repair costs microseconds, a second call costs money.
 
+mod cost;
+
 use std::borrow::Cow;
 
+use jsonschema::PatternOptions;
 use serde_json::Value;
 
 use effects::clip;
@@ -220,15 +223,50 @@ impl jsonschema::Retrieve for NoFetch {
     }
 }
 
-fn validator(schema: &Value) -> Result<jsonschema::Validator, NotJson> {
-    jsonschema::options().with_retriever(NoFetch).build(schema).map_err(|error| NotJson::Schema(clip(&error.to_string(), SHOWN_BYTES_MAX)))
+fn validator(schema: &Value) -> Result<Validator, NotJson> {
+    Validator::new(schema.clone()).map_err(|why| NotJson::Schema(clip(&why, SHOWN_BYTES_MAX)))
+}
+
+/// A schema of somebody else's, ready to hold values against it. What would take too long or too much memory is an error.
+pub struct Validator {
+    validator: jsonschema::Validator,
+    schema: Value,
+}
+
+impl Validator {
+    /// The error says what is wrong with the schema.
+    pub fn new(schema: Value) -> Result<Validator, String> {
+        cost::check_schema(&schema)?;
+        let patterns = PatternOptions::fancy_regex()
+            .backtrack_limit(cost::BACKTRACK_MAX)
+            .size_limit(cost::PATTERN_BYTES_MAX)
+            .dfa_size_limit(cost::PATTERN_BYTES_MAX);
+        let built = jsonschema::options().with_retriever(NoFetch).with_pattern_options(patterns).build(&schema);
+        Ok(Validator { validator: built.map_err(|error| error.to_string())?, schema })
+    }
+
+    /// What is wrong with a value: the first few errors, in words.
+    pub fn errors(&self, value: &Value, errors_max: usize) -> Vec<String> {
+        match cost::steps(&self.schema, value) {
+            // The errors are all found before the first is seen, and each step may be one.
+            Ok(_) => self.validator.iter_errors(value).take(errors_max).map(|error| words(&error)).collect(),
+            Err(why) => vec![format!("it was not checked: {why}")],
+        }
+    }
 }
 
 /// Validates. Nulls that a schema does not allow are taken out of their objects first: strict schema modes make every property
 /// required, and models then write null for what they would have left out.
-fn fit(mut value: Value, validator: &jsonschema::Validator) -> Result<(Value, bool), (Vec<String>, Value)> {
+fn fit(mut value: Value, validator: &Validator) -> Result<(Value, bool), (Vec<String>, Value)> {
+    let steps = match cost::steps(&validator.schema, &value) {
+        Ok(steps) => steps,
+        Err(why) => return Err((vec![format!("it was not checked: {why}")], value)),
+    };
+    let validator = &validator.validator;
     let mut pruned = false;
-    for _ in 0..PRUNED_MAX {
+    // Each round goes through the value twice.
+    let rounds_max = usize::try_from(cost::STEPS_MAX / steps.max(1)).unwrap_or(PRUNED_MAX).clamp(1, PRUNED_MAX);
+    for _ in 0..rounds_max {
         if validator.is_valid(&value) {
             return Ok((value, pruned));
         }

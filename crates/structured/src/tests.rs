@@ -163,3 +163,68 @@ proptest! {
         }
     }
 }
+
+/// Definitions of which each refers twice to the next.
+fn doubling(levels: usize, last: Value) -> Value {
+    let mut definitions = serde_json::Map::new();
+    for level in 0..levels {
+        let next = json!({ "$ref": format!("#/$defs/d{}", level + 1) });
+        definitions.insert(format!("d{level}"), json!({ "allOf": [next, next] }));
+    }
+    definitions.insert(format!("d{levels}"), last);
+    json!({ "$ref": "#/$defs/d0", "$defs": definitions })
+}
+
+#[test]
+fn a_schema_that_doubles_the_work_again_and_again_is_refused() {
+    // Without the limit this takes more memory than there is: two to the power of 40 errors.
+    let Err(NotJson::Schema(why)) = check(Value::Null, &doubling(40, json!({ "type": "string" }))) else { panic!("it is refused") };
+    assert!(why.contains("takes more than"), "{why}");
+    assert!(check(json!("a"), &doubling(5, json!({ "type": "string" }))).is_ok(), "a few are allowed");
+    // The work depends on the value: each level of it doubles what is below.
+    let tree = json!({ "anyOf": [{ "type": "string" }, { "properties": { "a": { "$ref": "#" } } }, { "properties": { "a": { "$ref": "#" } }, "required": ["b"] }] });
+    let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({ "a": inner }));
+    assert!(check(nested(3), &tree).is_ok());
+    let Err(NotJson::Unfit { errors, .. }) = check(nested(60), &tree) else { panic!("it is not checked") };
+    assert!(errors[0].contains("was not checked"), "{errors:?}");
+}
+
+#[test]
+fn a_schema_that_refers_to_itself_without_an_end_is_refused() {
+    let chain: serde_json::Map<String, Value> = (0..5_000).map(|n| (format!("d{n}"), json!({ "$ref": format!("#/$defs/d{}", n + 1) }))).collect();
+    let circle = json!({ "$ref": "#/$defs/a", "$defs": { "a": { "allOf": [{ "$ref": "#/$defs/b" }] }, "b": { "$ref": "#/$defs/a" } } });
+    for schema in [json!({ "$ref": "#" }), circle, json!({ "$ref": "#/$defs/d0", "$defs": chain })] {
+        assert!(matches!(check(json!(1), &schema), Err(NotJson::Schema(_))), "{}", clip(&schema.to_string(), 100));
+    }
+}
+
+#[test]
+fn patterns_take_bounded_time_and_memory() {
+    // Look-around makes it one that goes back: without the limit it takes a million steps for each string.
+    let schema = json!({ "items": { "pattern": "^(?:(?=a)a+)+$" } });
+    let began = std::time::Instant::now();
+    let strings: Value = (0..1_000).map(|n| format!("{}!{n}", "a".repeat(40))).collect();
+    assert!(check(strings, &schema).is_err());
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+    assert!(matches!(check(json!("a"), &json!({ "pattern": "(?:[a-z]{1000}){1000}" })), Err(NotJson::Schema(_))));
+    let many: Vec<Value> = (0..1_000).map(|n| json!({ "pattern": format!("[a-z]{{100,{}}}", n + 101) })).collect();
+    assert!(matches!(check(json!("a"), &json!({ "anyOf": many })), Err(NotJson::Schema(why)) if why.contains("patterns")));
+    assert!(check(json!("a-1"), &json!({ "pattern": "^[\\w.-]{1,64}$" })).is_ok());
+}
+
+#[test]
+fn large_values_and_usual_references_are_checked() {
+    let schema = json!({
+        "$id": "https://x.example/schema",
+        "type": "object",
+        "properties": { "rows": { "type": "array", "items": { "$ref": "https://x.example/schema#/$defs/row" } }, "tree": { "$ref": "#node" } },
+        "$defs": {
+            "row": { "type": "object", "properties": { "id": { "type": "integer" }, "name": { "type": "string" } }, "required": ["id"] },
+            "tree": { "$anchor": "node", "type": "object", "properties": { "children": { "type": "array", "items": { "$ref": "#node" } } } },
+        },
+    });
+    let rows: Vec<Value> = (0..20_000).map(|id| json!({ "id": id, "name": "x" })).collect();
+    let tree = (0..50).fold(json!({}), |inner, _| json!({ "children": [inner, {}] }));
+    assert!(check(json!({ "rows": rows, "tree": tree }), &schema).is_ok());
+    assert!(check(json!({ "rows": [{ "id": "x" }] }), &schema).is_err());
+}

@@ -11,6 +11,7 @@ mod guard;
 pub(crate) mod page;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,9 @@ use std::time::Duration;
 use evidence::Trust;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::owner::META_USER;
 use crate::reader::ReaderProcess;
 use crate::{Builtin, Hints, Kind, Passage, Passages, Settings, Tool, ToolError, ToolOutput, Toolset};
 use get::Getter;
@@ -86,18 +89,26 @@ fn around(kind: &Kind, mut getter: Getter, reader: Option<Arc<ReaderProcess>>) -
         "Read a web page (HTML, text, Markdown, JSON, XML, PDF, DOCX) as readable passages with its title and date. Use it on addresses that `search` \
          found or the user named. Long pages come in parts: go on with `from`.",
         Hints::READS_WORLD,
-        move |takes: FetchArguments, _| {
+        move |takes: FetchArguments, context| {
             let (getter, reader) = (Arc::clone(&getter), reader.clone());
-            async move { fetch(&getter, reader.as_deref(), &takes).await }
+            async move {
+                let user = context.meta.get(META_USER).and_then(Value::as_str);
+                fetch(&getter, reader.as_deref(), user, &takes).await
+            }
         },
     );
     kind.around(Toolset::new(kind.name, kind.about, [fetch]))
 }
 
-async fn fetch(getter: &Getter, reader: Option<&ReaderProcess>, takes: &FetchArguments) -> Result<ToolOutput<FetchOutput>, ToolError> {
+async fn fetch(
+    getter: &Getter,
+    reader: Option<&ReaderProcess>,
+    user: Option<&str>,
+    takes: &FetchArguments,
+) -> Result<ToolOutput<FetchOutput>, ToolError> {
     let got = getter.get(&takes.url).await.map_err(ToolError)?;
     let (address, is_internal) = (got.address.to_string(), got.is_internal.then_some(true));
-    let page = page::read(got, reader).await.map_err(ToolError)?;
+    let page = page::read(got, reader, user).await.map_err(ToolError)?;
     let total = page.sections.len();
     let from = takes.from.unwrap_or(0);
     if from > 0 && from >= total {

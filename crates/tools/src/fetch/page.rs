@@ -1,6 +1,7 @@
 //! Extracts text from a body: decodes it, keeps readable content, and splits it into passages at headings.
 
 use std::path::Path;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use dom_smoothie::{Config, Readability, TextMode};
@@ -8,9 +9,9 @@ use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use index::ReadLimits;
 use reqwest::Url;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Semaphore;
 
 use super::get::FetchedBody;
+use super::turns::PageTurns;
 use crate::reader::{Job, JobResult, ReaderProcess};
 use crate::time::rfc3339;
 
@@ -45,7 +46,7 @@ const STACK_BYTES: usize = 32 << 20;
 const DOCUMENT_TEXT_BYTES_MAX: u64 = 32 << 20;
 const READ_MAX: Duration = Duration::from_secs(30);
 /// Parsing is CPU-bound, so the number of concurrent pages is limited.
-static TURNS: Semaphore = Semaphore::const_new(2);
+static TURNS: LazyLock<PageTurns> = LazyLock::new(|| PageTurns::new(2));
 
 /// Rejects unreadable types before their bytes are fetched. PDF and DOCX need a reader process.
 pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<(), String> {
@@ -66,13 +67,13 @@ pub(super) fn check_kind(address: &Url, kind: &str, has_reader: bool) -> Result<
     Err(format!("{address} is `{bare}`, which is not text; look for a page that describes it"))
 }
 
-/// In the reader process if there is one, otherwise on a thread of this process.
-pub(super) async fn read(got: FetchedBody, reader: Option<&ReaderProcess>) -> Result<Page, String> {
-    let turn = TURNS.acquire().await.map_err(|_| "the reader is closing".to_owned())?;
+/// In the reader process if there is one, otherwise on a thread of this process. Users take turns.
+pub(super) async fn read(got: FetchedBody, reader: Option<&ReaderProcess>, user: Option<&str>) -> Result<Page, String> {
+    let turn = TURNS.take(user, got.body.len()).await?;
     let address = got.address.clone();
     let fetched = Fetched { address: got.address.to_string(), kind: got.kind, changed: got.changed };
     if let Some(reader) = reader {
-        return match reader.run_async(Job::Page(fetched), got.body, READ_MAX).await {
+        return match reader.run_async(Job::Page(fetched), got.body, READ_MAX, turn).await {
             Ok(JobResult::Page(page)) => page,
             Ok(JobResult::Document(_)) => Err(format!("{address} could not be parsed; try another source")),
             Err(why) => Err(format!("{address}: {why}; try another source")),

@@ -85,10 +85,13 @@ impl ReaderProcess {
         receiver.recv().unwrap_or_else(|_| Err(Failure::worker_ended()))
     }
 
-    /// The same without blocking; the error is a message for the caller.
-    pub(crate) async fn run_async(&self, job: Job, bytes: Vec<u8>, time_max: Duration) -> Result<JobResult, String> {
+    /// The same without blocking; the error is a message for the caller. `held` is dropped when the job is done, also when nobody waits for it any more.
+    pub(crate) async fn run_async<H: Send + 'static>(&self, job: Job, bytes: Vec<u8>, time_max: Duration, held: H) -> Result<JobResult, String> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        let (orders, order) = self.order(job, bytes, time_max, move |result| drop(sender.send(result)));
+        let (orders, order) = self.order(job, bytes, time_max, move |result| {
+            drop(held);
+            drop(sender.send(result));
+        });
         orders.try_send(order).map_err(|error| match error {
             TrySendError::Full(_) => "too many documents are being read; try again later".to_owned(),
             TrySendError::Disconnected(_) => Failure::worker_ended().to_string(),
