@@ -189,7 +189,7 @@ impl Tasks {
         if self.is_scripted() {
             options.model_options.own_model = Some(Arc::new(ScriptedModel::new(&task.request, task.script.clone())));
         }
-        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, true).await?;
+        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, None, true).await?;
         *chosen = setup.choice.as_ref().map(|choice| choice.model.to_string());
         let models = wiring::RunModels::recorded(setup.choice.as_ref());
         if let Some(hub) = setup.tools.as_ref().filter(|_| task.world.stories) {
