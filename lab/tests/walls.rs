@@ -87,6 +87,7 @@ fn sql_is_in_store_and_http_in_the_crates_that_call_out() {
 fn each_crate_depends_only_on_the_crates_listed_here() {
     let allowed: &[(&str, &[&str])] = &[
         ("audit", &[]),
+        ("call-limits", &[]),
         ("secret", &[]),
         ("evidence", &[]),
         ("encoder", &[]),
@@ -100,12 +101,12 @@ fn each_crate_depends_only_on_the_crates_listed_here() {
         ("scripted", &["effects", "graph"]),
         ("flows", &["evidence", "graph"]),
         ("tools", &["evidence", "index", "secret"]),
-        ("models", &["effects", "evidence", "graph", "secret", "structured"]),
+        ("models", &["call-limits", "effects", "evidence", "graph", "secret", "structured"]),
         ("embedded-model", &["download", "effects", "evidence", "graph", "models"]),
         ("mcp-hub", &["effects", "evidence", "graph", "structured", "wire"]),
         ("agents", &["effects", "evidence", "graph", "structured", "wire"]),
-        ("store", &["graph"]),
-        ("store-postgres", &["graph", "store"]),
+        ("store", &["call-limits", "graph"]),
+        ("store-postgres", &["call-limits", "graph", "store"]),
         ("engine", &["effects", "graph", "store"]),
         ("engine-restate", &["effects", "engine", "graph", "store"]),
         ("server", &["agents", "audit", "effects", "engine", "evidence", "graph", "mcp-hub", "secret", "store", "structured", "wire"]),

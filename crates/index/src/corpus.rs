@@ -18,6 +18,7 @@ use crate::full_text::{FullText, State, StoredPassage, Writer};
 use crate::fuse::{self, List};
 use crate::links::{Links, Sampled};
 use crate::passage::Passage;
+use crate::shared::SharedWork;
 use crate::vectors::{self, Filler, Key, Model, Progress, VectorCache};
 
 /// Number of entries read from each list.
@@ -120,6 +121,10 @@ impl Corpus {
     pub fn change(&self) -> Result<Change<'_>, Error> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Change { corpus: self, writer: self.full_text.writer()?, _alone: alone })
+    }
+
+    pub(crate) fn share_vectors(&self, work: Arc<dyn SharedWork>) {
+        self.filler.share(work);
     }
 
     pub fn passages(&self) -> usize {

@@ -14,12 +14,13 @@ use crate::owned::OwnedFolder;
 use crate::passage::Location;
 use crate::read::{ReadLimits, Skipped};
 use crate::reader::{InProcess, Reader};
+use crate::shared::SharedWork;
 use crate::turns::Turns;
 use crate::unused::InUse;
 use crate::vectors::{Model, Progress};
 
 /// Changed when reading or splitting changes: everything is read again.
-const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -54,6 +55,8 @@ pub struct Folders {
     pub(crate) owned: Option<OwnedFolder>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) turns: Turns,
+    /// Of the files that have an owner.
+    pub(crate) shared: Option<Arc<dyn SharedWork>>,
     _in_use: InUse,
 }
 
@@ -99,6 +102,7 @@ impl Folders {
             owned: None,
             reader: Arc::new(InProcess),
             turns: Turns::new(InProcess.at_once_max()),
+            shared: None,
             _in_use: in_use,
         })
     }
@@ -107,6 +111,14 @@ impl Folders {
     #[must_use]
     pub fn with_owned(mut self, owned: OwnedFolder) -> Self {
         self.owned = Some(owned);
+        self
+    }
+
+    /// Files with an owner are read, and their vectors computed, by one of several servers that have them.
+    #[must_use]
+    pub fn with_shared_work(mut self, work: Arc<dyn SharedWork>) -> Self {
+        self.corpus.share_vectors(work.clone());
+        self.shared = Some(work);
         self
     }
 

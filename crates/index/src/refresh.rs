@@ -24,12 +24,13 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::corpus::Change;
-use crate::folder::{Folders, read_bytes};
+use crate::folder::{Folders, VERSION, read_bytes};
 use crate::manifest::{Entry, FileStamp, Manifest};
 use crate::read::{self, Skipped};
 use crate::reading::ReadingLog;
+use crate::shared::{PassageKey, SharedPassages};
 use crate::turns::{Owner, Turn};
-use crate::{Error, Passage, chunk};
+use crate::{Error, Passage, chunk, vectors};
 
 /// Passages between commits, so that an interrupted large folder keeps its progress.
 const COMMIT_PASSAGES: usize = 50_000;
@@ -141,6 +142,12 @@ impl Folders {
         seen
     }
 
+    /// The same for files that are read in the same way: the title of a document may be its name.
+    fn content_name(&self, path: &Path) -> String {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        format!("{VERSION}/{}/{name}", self.limits.file_passages_max)
+    }
+
     fn owner_of(&self, file: &str) -> Owner {
         self.owned.as_ref().and_then(|owned| owned.owner_of(Path::new(file)))
     }
@@ -157,11 +164,29 @@ impl Folders {
             if lock(log).is_blocked(file, &entry.hash) {
                 return Err(Skipped::Crashed("the program ended twice while it read this file".into()));
             }
-            let begun = lock(log).begin(file, &entry.hash, !read::is_small_text(path, bytes.len()));
+            let is_small = read::is_small_text(path, bytes.len());
+            let content = self.content_name(path);
+            let work = self.shared.as_deref().filter(|_| self.owner_of(file).is_some());
+            // Small text is read sooner than another server could be waited for.
+            let ours = match work.map_or(SharedPassages::Unshared, |work| work.passages(&entry.hash, &content, !is_small)) {
+                SharedPassages::Known(passages) => return Ok(Some(passages)),
+                SharedPassages::Ours => work,
+                SharedPassages::Unshared => None,
+            };
+            let begun = lock(log).begin(file, &entry.hash, !is_small);
             begun.map_err(|error| Skipped::NoReader(error.to_string()))?;
             let document = self.reader.read(path, bytes, self.read_limits());
             lock(log).end(file);
-            Ok(Some(chunk::passages(document?, self.limits.file_passages_max)))
+            let passages = document.map(|document| chunk::passages(document, self.limits.file_passages_max));
+            match (ours, &passages) {
+                (Some(work), Ok(passages)) => {
+                    let keys: Vec<PassageKey> = passages.iter().map(|passage| vectors::key(&passage.meaning())).collect();
+                    work.keep_passages(&entry.hash, &content, passages, &keys);
+                }
+                (Some(work), Err(_)) => work.release_passages(&entry.hash, &content),
+                (None, _) => {}
+            }
+            passages.map(Some)
         });
         match read {
             Ok(Some(passages)) => (entry, Some(passages)),

@@ -7,7 +7,10 @@ mod support;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use baton_index::{Document, Folders, Limits, Model, OwnedFolder, ReadLimits, Reader, RefreshWatcher, Report, Skipped};
+use baton_index::{
+    Document, Folders, InProcess, Limits, Model, OwnedFolder, Passage, PassageKey, ReadLimits, Reader, RefreshWatcher, Report, SharedPassages,
+    SharedVectors, SharedWork, Skipped,
+};
 
 use support::TestFolder;
 
@@ -181,4 +184,76 @@ fn documents_of_others_are_indexed_while_a_hostile_one_occupies_a_reader() {
         let report = refresh.join().unwrap();
         assert_eq!((report.files, report.skipped.len(), report.waiting.len()), (5, 5, 0), "{report:?}");
     });
+}
+
+/// What two servers share, in memory, with a count of the files that were read.
+#[derive(Default)]
+struct MemoryWork {
+    passages: std::sync::Mutex<std::collections::BTreeMap<(String, String), Option<Vec<Passage>>>>,
+    keys: std::sync::atomic::AtomicUsize,
+}
+
+impl SharedWork for MemoryWork {
+    fn passages(&self, hash: &str, content: &str, _may_wait: bool) -> SharedPassages {
+        let mut all = self.passages.lock().unwrap();
+        match all.entry((hash.to_owned(), content.to_owned())).or_insert(None) {
+            Some(passages) => SharedPassages::Known(passages.clone()),
+            None => SharedPassages::Ours,
+        }
+    }
+
+    fn keep_passages(&self, hash: &str, content: &str, passages: &[Passage], keys: &[PassageKey]) {
+        self.passages.lock().unwrap().insert((hash.to_owned(), content.to_owned()), Some(passages.to_vec()));
+        self.keys.fetch_add(keys.len(), std::sync::atomic::Ordering::SeqCst);
+    }
+
+    fn release_passages(&self, hash: &str, content: &str) {
+        self.passages.lock().unwrap().remove(&(hash.to_owned(), content.to_owned()));
+    }
+
+    fn vectors(&self, _keys: &[PassageKey]) -> SharedVectors {
+        SharedVectors::default()
+    }
+
+    fn keep_vectors(&self, _vectors: &[(PassageKey, Vec<u8>)]) {}
+}
+
+struct Counting(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Reader for Counting {
+    fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped> {
+        self.0.lock().unwrap().push(path.file_name().unwrap().to_string_lossy().into_owned());
+        InProcess.read(path, bytes, limits)
+    }
+}
+
+#[test]
+fn of_two_servers_one_reads_an_upload_and_both_find_the_same() {
+    let work = std::sync::Arc::new(MemoryWork::default());
+    let servers = [TestFolder::new(), TestFolder::new()];
+    let mut answers = Vec::new();
+    let mut read = Vec::new();
+    for place in &servers {
+        place.write("shared/guide.md", "# Guide\n\nThe lantern is for everybody.\n");
+        place.write("uploads/ada/ada.md", "# Mine\n\nThe lantern of Ada is green.\n\n# More\n\nAnother lantern hangs in the hall.\n");
+        place.write("uploads/ada/broken.docx", "PK\u{3}\u{4} no document");
+        let log = std::sync::Arc::default();
+        let uploads = place.path("uploads");
+        let folders = Folders::open(&[place.path("shared"), uploads.clone()], place.home.path(), &Model::none(), Limits::default()).unwrap();
+        let folders = folders.with_owned(OwnedFolder::new(&uploads, str::to_owned).unwrap()).with_shared_work(work.clone());
+        let folders = folders.with_reader(std::sync::Arc::new(Counting(std::sync::Arc::clone(&log))));
+        folders.refresh(&mut |_| ()).unwrap();
+        let hits = folders.search_for(Some("ada"), "lantern", 5).unwrap().hits;
+        answers.push(hits.into_iter().map(|hit| (hit.passage, hit.score)).collect::<Vec<_>>());
+        assert!(names(&folders, Some("bob"), "lantern") == ["guide.md"], "what is shared between servers is not shared between users");
+        let mut files = log.lock().unwrap().clone();
+        files.sort();
+        read.push(files);
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0].len() >= 3, "{answers:?}");
+    // A folder of one machine is read by each; what cannot be read is tried by each.
+    assert_eq!(read[0], ["ada.md", "broken.docx", "guide.md"]);
+    assert_eq!(read[1], ["broken.docx", "guide.md"]);
+    assert!(work.keys.load(std::sync::atomic::Ordering::SeqCst) >= 2);
 }

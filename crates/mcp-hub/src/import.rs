@@ -4,7 +4,7 @@
 //! what they want. Values that only the user has become `${NAME:-}`, and are filled in once a person listed the name in the entry's `variables`
 //! ([`allow_variables`]); see [`Config::read_imported`](super::Config::read_imported).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,6 +73,19 @@ pub fn into_file(list: &Value, path: &Path, is_reserved: &dyn Fn(&str) -> bool) 
     }
     write_file(&file, path)?;
     Ok(imported)
+}
+
+/// The entries of a file of imports, by name; none where there is no file.
+pub fn entries_of(path: &Path) -> Result<BTreeMap<String, Value>, String> {
+    let mut file = read_file(path)?;
+    Ok(std::mem::take(servers_of(&mut file, path)?).into_iter().collect())
+}
+
+/// Puts these entries in place of those of a file of imports.
+pub fn write_entries(path: &Path, entries: &BTreeMap<String, Value>) -> Result<(), String> {
+    let mut file = read_file(path)?;
+    *servers_of(&mut file, path)? = entries.iter().map(|(name, entry)| (name.clone(), entry.clone())).collect();
+    write_file(&file, path)
 }
 
 /// Lets an imported server have these variables of the environment, where its entry has a place for them.

@@ -403,6 +403,20 @@ impl Tools {
         Ok(())
     }
 
+    /// What was switched on or off, by name, as it is stored.
+    pub fn switches(&self) -> std::collections::BTreeMap<String, Value> {
+        self.0.memory.switches()
+    }
+
+    /// Puts other switches in place of all, as another process stored them. Servers that are off then are stopped.
+    pub fn set_switches(&self, switches: &std::collections::BTreeMap<String, Value>) -> Result<(), String> {
+        let were_on: Vec<_> = self.0.all().into_iter().filter(|server| self.0.is_on(server)).collect();
+        self.0.memory.set_switches(switches)?;
+        were_on.iter().filter(|server| !self.0.is_on(server)).for_each(|server| server.stop());
+        self.0.changed.send_modify(|version| *version += 1);
+        Ok(())
+    }
+
     /// How all servers are.
     pub fn health(&self) -> Vec<Health> {
         self.0.all().iter().map(|server| self.0.health(server)).collect()

@@ -83,6 +83,24 @@ impl Memory {
         self.save(&kept)
     }
 
+    /// All switches, as they are stored.
+    pub(crate) fn switches(&self) -> BTreeMap<String, serde_json::Value> {
+        let kept = self.kept();
+        kept.switched.iter().filter_map(|(name, switch)| Some((name.clone(), serde_json::to_value(switch).ok()?))).collect()
+    }
+
+    /// Puts others in their place. One that cannot be read is an error, and nothing is changed.
+    pub(crate) fn set_switches(&self, switches: &BTreeMap<String, serde_json::Value>) -> Result<(), String> {
+        let parse = |(name, value): (&String, &serde_json::Value)| match serde_json::from_value(value.clone()) {
+            Ok(switch) => Ok((name.clone(), switch)),
+            Err(error) => Err(format!("the switch of {name}: {error}")),
+        };
+        let switched = switches.iter().map(parse).collect::<Result<BTreeMap<String, Switch>, String>>()?;
+        let mut kept = self.kept();
+        kept.switched = switched;
+        self.save(&kept)
+    }
+
     pub(crate) fn list(&self, server: &str, config: &ServerConfig) -> Option<Vec<Tool>> {
         self.kept().lists.get(server).filter(|list| list.of == fingerprint(config)).map(|list| list.tools.clone())
     }
@@ -168,6 +186,19 @@ mod tests {
         assert_eq!(again.list("s", &ServerConfig::stdio("a", &["c"])), None, "another program");
         std::fs::write(&path, "garbage").unwrap();
         assert_eq!(Memory::open(path).switched("s.t", None), None);
+    }
+
+    #[test]
+    fn switches_can_be_carried_to_another_process() {
+        let (here, there) = (Memory::default(), Memory::default());
+        here.switch("s", Some("one".into()), true).unwrap();
+        here.switch("t", None, false).unwrap();
+        there.switch("u", None, true).unwrap();
+        there.set_switches(&here.switches()).unwrap();
+        assert_eq!((there.switched("s", Some("one")), there.switched("s", Some("two")), there.switched("t", None)), (Some(true), None, Some(false)));
+        assert_eq!(there.switched("u", None), None);
+        assert!(there.set_switches(&BTreeMap::from([("s".to_owned(), serde_json::json!("on"))])).is_err());
+        assert_eq!(there.switches(), here.switches());
     }
 
     #[test]

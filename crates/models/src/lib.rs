@@ -27,8 +27,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
+use call_limits::CallLimits;
 use graph::{Effect, Failure, FailureKind, Job, Key, ModelCall, Reply, Usage};
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 pub use name::{Family, Name, NameError};
 pub use secret::{Env, KeySource, Secret};
@@ -179,8 +181,9 @@ impl Models {
                 }
             };
             let key = endpoint.key.as_ref().map(|source| source.find(env)).transpose();
+            let identity = identity(endpoint, key.as_ref().ok().and_then(Option::as_ref));
+            guards.insert(name.clone(), Guard::new(name, &identity, endpoint.calls_max, endpoint.calls_per_minute_max));
             endpoints.insert(name.clone(), OpenEndpoint { line, key });
-            guards.insert(name.clone(), Guard::new(name, endpoint.calls_max));
         }
         let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
         Ok(Models { table, chosen: RwLock::new(chosen), endpoints, key_lookup: None, own, guards })
@@ -198,6 +201,15 @@ impl Models {
         self
     }
 
+    /// Limits of calls to endpoints that other servers use too are decided there from now on.
+    pub fn share_limits(&self, limits: &Arc<dyn CallLimits>) {
+        for (name, guard) in &self.guards {
+            if self.table.endpoints.get(name).is_some_and(Endpoint::is_shared) {
+                guard.share(limits.clone());
+            }
+        }
+    }
+
     /// The model that answers calls which name none.
     pub fn chosen(&self) -> Name {
         self.chosen.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -211,11 +223,11 @@ impl Models {
     /// Asks the model the call names (or the chosen one), and then the fallbacks in order while the trouble is of a kind
     /// that another could be without.
     pub async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
-        self.answer_by(call.model.as_deref(), call, key, progress).await
+        self.answer_by(call.model.as_deref(), NO_USER, call, key, progress).await
     }
 
-    /// The same, by the named model.
-    async fn answer_by(&self, model: Option<&str>, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
+    /// The same, by the named model for a user.
+    async fn answer_by(&self, model: Option<&str>, user: &str, call: &ModelCall, key: &Key, progress: &Progress) -> Reply {
         let first = match model.map(str::parse::<Name>) {
             None => self.chosen(),
             Some(Ok(name)) => name,
@@ -226,7 +238,7 @@ impl Models {
         let mut troubles: Vec<(&Name, ModelError)> = Vec::new();
         for &name in &names {
             let received = ProgressProbe::new(progress);
-            match self.ask(name, call, key, &received.progress).await {
+            match self.ask(name, user, call, key, &received.progress).await {
                 Ok(answer) => return self.reply(name, call, answer, &troubles),
                 Err(trouble) => {
                     tracing::debug!(model = %name, kind = %trouble.kind, "a model could not answer: {}", trouble.message);
@@ -245,12 +257,12 @@ impl Models {
         failed(&troubles)
     }
 
-    async fn ask(&self, name: &Name, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
+    async fn ask(&self, name: &Name, user: &str, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let guard = self.guards.get(name.endpoint());
         let model = self.open(name)?;
         match guard {
             None => model.answer(call, key, progress).await,
-            Some(guard) => guard.through(model.answer(call, key, progress)).await,
+            Some(guard) => guard.through(user, model.answer(call, key, progress)).await,
         }
     }
 
@@ -305,6 +317,19 @@ impl Models {
         };
         reply.using(usage).about(about)
     }
+}
+
+/// For calls that belong to no user.
+const NO_USER: &str = "";
+
+/// The same for the same address and key, wherever that is used; a digest, so that it says nothing about the key.
+fn identity(endpoint: &Endpoint, key: Option<&Secret>) -> String {
+    let mut digest = Sha256::new();
+    for part in ["baton call limits", endpoint.url.trim_end_matches('/'), key.map_or("", Secret::reveal)] {
+        digest.update(part.as_bytes());
+        digest.update([0]);
+    }
+    digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What was said is no answer, and why. The words go with it, because a flow may still find one in them.
@@ -422,7 +447,7 @@ impl EffectHandler for Models {
         match &*job.effect {
             Effect::CallModel(call) => {
                 let model = call.model.as_deref().or(job.context.model.as_deref());
-                self.answer_by(model, call, &job.key, progress).await
+                self.answer_by(model, job.context.user.as_str(), call, &job.key, progress).await
             }
             Effect::CallTool(_) | Effect::CallAgent(_) | Effect::AskPerson(_) => {
                 let words = format!("models answer no {} {}", job.effect.kind(), job.effect.name());

@@ -7,6 +7,8 @@
 //! [endpoints.openrouter]                       # then: compat/openrouter/MODEL
 //! url = "https://openrouter.ai/api/v1"
 //! key = { env = "OPENROUTER_API_KEY" }         # or { file = "/run/secrets/openrouter" }; never the key itself
+//! calls_max = 8                                # at once
+//! calls_per_minute_max = 500
 //!
 //! [models."compat/openrouter/qwen/qwen3-8b"]
 //! usd_per_million_in = 0.04
@@ -45,6 +47,25 @@ pub struct Endpoint {
     /// Calls in flight at once; more wait their turn.
     #[serde(default = "calls_max")]
     pub calls_max: usize,
+    /// Calls begun within any 60 s; more wait their turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub calls_per_minute_max: Option<u32>,
+    /// Whether its limits count for all servers on one Postgres together [default: yes, unless the address is this machine's own].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared: Option<bool>,
+}
+
+impl Endpoint {
+    /// Whether other servers use the same one.
+    pub fn is_shared(&self) -> bool {
+        self.shared.unwrap_or_else(|| !is_loopback(&self.url))
+    }
+}
+
+fn is_loopback(url: &str) -> bool {
+    let url = reqwest::Url::parse(url);
+    let host = url.as_ref().ok().and_then(reqwest::Url::host_str).unwrap_or_default().trim_matches(['[', ']']);
+    host.eq_ignore_ascii_case("localhost") || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// The API of an endpoint.
@@ -102,6 +123,8 @@ impl Default for Table {
             dialect,
             key: key.map(|name| KeySource::Env(name.to_owned())),
             calls_max,
+            calls_per_minute_max: None,
+            shared: None,
         };
         let endpoints = [
             ("openai", endpoint("https://api.openai.com/v1", Dialect::OpenaiChat, Some("OPENAI_API_KEY"), 16)),
@@ -231,7 +254,7 @@ fn row(&(name, usd_in, usd_out, context): &Known) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn the_users_rows_lie_over_the_built_in_ones() {
@@ -263,6 +286,20 @@ mod tests {
         assert!(serde_json::from_value::<Table>(wrong).is_err());
         let wrong = json!({"endpoints": {"x": {"url": "http://x", "api_key": "sk-123"}}});
         assert!(serde_json::from_value::<Table>(wrong).is_err());
+    }
+
+    #[test]
+    fn endpoints_of_this_machine_are_not_shared_unless_the_configuration_says_so() {
+        let shared = |url: &str, shared: Value| {
+            let endpoint: Endpoint = serde_json::from_value(json!({"url": url, "shared": shared})).unwrap();
+            endpoint.is_shared()
+        };
+        for url in ["http://localhost:11434", "http://127.0.0.1:1", "http://[::1]:1/v1", "http://LOCALHOST/"] {
+            assert!(!shared(url, Value::Null) && shared(url, json!(true)), "{url}");
+        }
+        for url in ["https://api.openai.com/v1", "http://localhost.example", "http://10.0.0.1:80"] {
+            assert!(shared(url, Value::Null) && !shared(url, json!(false)), "{url}");
+        }
     }
 
     #[test]

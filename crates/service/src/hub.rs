@@ -6,6 +6,7 @@ use std::sync::Arc;
 use index::Folders;
 use mcp_hub::config::RedactedText;
 use mcp_hub::{Builder, Config, REGISTRY, RegistrySource, Tools, is_registry_at};
+use store::Store;
 use tools::TextModel;
 use tools::workspace::Workspaces;
 
@@ -15,6 +16,7 @@ use crate::error::{Result, ServiceError};
 use crate::global_args::GlobalArgs;
 use crate::rank::VectorRanker;
 use crate::reader;
+use crate::shared_outbox::StoreOutbox;
 
 /// Sample data is not used until enabled: `baton tools enable stories`.
 const SAMPLES: [&str; 1] = ["stories"];
@@ -113,6 +115,7 @@ impl Servers {
         settings: &config::Config,
         text_model: Option<Arc<dyn TextModel>>,
         registry: Option<&RegistrySource>,
+        store: Option<&Arc<dyn Store>>,
     ) -> Result<Tools> {
         let folder = folder(globals)?;
         let (config, imported) = (self.configured(globals, settings)?, imported_servers(globals)?);
@@ -131,7 +134,7 @@ impl Servers {
             None => hub,
         };
         let hub = hub.with_rank(VectorRanker::new(caches::local_vector_model()?, caches::tool_vectors_file()?));
-        Ok(with_builtins(hub, &self.builtins(&folder, settings, text_model)?).build())
+        Ok(with_builtins(hub, &self.builtins(&folder, settings, text_model, store)?).build())
     }
 
     fn configured(&self, globals: &GlobalArgs, settings: &config::Config) -> Result<Config> {
@@ -194,7 +197,13 @@ impl Servers {
     }
 
     /// The settings of the built-in servers. They write to Baton's data folder unless the configuration says otherwise.
-    fn builtins(&self, folder: &Path, settings: &config::Config, text_model: Option<Arc<dyn TextModel>>) -> Result<tools::Settings> {
+    fn builtins(
+        &self,
+        folder: &Path,
+        settings: &config::Config,
+        text_model: Option<Arc<dyn TextModel>>,
+        store: Option<&Arc<dyn Store>>,
+    ) -> Result<tools::Settings> {
         let config = &settings.tools;
         let documents =
             config.document.clone().unwrap_or_else(|| tools::document::Settings { folder: folder.join("documents"), ..Default::default() });
@@ -217,6 +226,7 @@ impl Servers {
         wanted.reader = Some(reader::for_pages()?);
         wanted.code = config.code.clone();
         (wanted.document, wanted.mail) = (Some(documents), Some(mail));
+        wanted.outbox = store.and_then(StoreOutbox::of);
         let docs = self.documents(settings);
         if self.open_index.is_some() {
             wanted.docs.clone_from(&self.open_index);

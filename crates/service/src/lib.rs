@@ -66,7 +66,10 @@ mod server_section;
 mod service;
 #[doc(hidden)]
 pub mod settings;
+mod shared_outbox;
+mod shared_tools;
 mod shared_uploads;
+mod shared_work;
 pub mod signals;
 #[doc(hidden)]
 pub mod store_at;

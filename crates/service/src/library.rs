@@ -19,6 +19,7 @@ use crate::caches;
 use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::shared_uploads::SharedUploads;
+use crate::shared_work::StoreWork;
 use crate::uploads::{self, folder_name};
 
 /// Limits of one user's uploads.
@@ -76,7 +77,11 @@ impl Library {
         let uploads = uploads.canonicalize()?;
         let roots: Vec<PathBuf> = named.iter().cloned().chain([uploads.clone()]).collect();
         let owned = OwnedFolder::new(&uploads, folder_name).map_err(|error| ServiceError::Folder(error.to_string()))?;
-        let folders = Arc::new(caches::open_folders(&roots)?.with_owned(owned));
+        let folders = caches::open_folders(&roots)?.with_owned(owned);
+        let folders = Arc::new(match StoreWork::of(&store) {
+            Some(work) => folders.with_shared_work(work),
+            None => folders,
+        });
         let shared = SharedUploads::open(store, &uploads).map_err(|error| {
             ServiceError::Folder(format!("the list of shared uploads in {} cannot be read: {error}; remove .shared.json there", uploads.display()))
         })?;

@@ -12,6 +12,7 @@ use flows::input::{ModelProfile, Price};
 use mcp_hub::{ToolHandler, Tools};
 use models::choice::{self, Choice, ModelRequest, Source};
 use models::{Family, Model, Models, Name, cassette, remote};
+use store::Store;
 use verifier::Verifier;
 
 use crate::config::Config;
@@ -47,7 +48,7 @@ pub struct ModelOptions {
 
 impl ModelOptions {
     /// Prepares models, tools and agents according to these options. Reports the chosen model unless `is_quiet`.
-    pub async fn prepare(&self, globals: &GlobalArgs, config: &Config, is_quiet: bool) -> Result<EffectSetup> {
+    pub async fn prepare(&self, globals: &GlobalArgs, config: &Config, store: Option<&Arc<dyn Store>>, is_quiet: bool) -> Result<EffectSetup> {
         let wrong = |error: cassette::CassetteError| ServiceError::Usage(error.to_string());
         if let Some(path) = &self.replay {
             let replaying = cassette::Replaying::open(path).map_err(wrong)?;
@@ -67,6 +68,9 @@ impl ModelOptions {
                 (models, Some(choice))
             }
         };
+        if let Some(limits) = store.and_then(|store| store.call_limits()) {
+            models.share_limits(&limits);
+        }
         let keys = config.keys.clone();
         let models = Arc::new(models.with_key_lookup(Arc::new(move |name| keys.find(name))));
         let profile = profile_of(&models.chosen(), config);
@@ -74,7 +78,7 @@ impl ModelOptions {
         if let Some(source) = registry.as_ref().filter(|_| !is_quiet) {
             notices::detail(&format!("registry {}", source.url));
         }
-        let hub = self.servers.hub(globals, config, Some(SharedModels::of(&models)), registry.as_ref())?;
+        let hub = self.servers.hub(globals, config, Some(SharedModels::of(&models)), registry.as_ref(), store)?;
         hub.list_local_tools().await;
         let tools = ToolHandler::new(hub.clone(), config.tools.allowed.clone()).with_judge(verifier);
         let handlers = EffectHandlers { models: Some(models.clone()), tools: Some(Arc::new(tools)), agents: Some(Arc::new(config.agents()?)) };

@@ -11,6 +11,7 @@ use crate::global_args::GlobalArgs;
 use crate::hub;
 use crate::library::{Library, UploadLimits};
 use crate::model_options::{EffectSetup, ModelOptions};
+use crate::shared_tools;
 use crate::tool_access::ToolAccess;
 use crate::user_tool_filter::UserToolFilter;
 use crate::wiring;
@@ -36,7 +37,10 @@ impl Performing {
         let kept = UploadLimits { bytes_max: config.server.limits.uploads_bytes_max, age_max: config.memory.uploads_age_max() };
         let library = Library::open(&model_options.servers.documents(&config), &uploads, kept, store.clone())?;
         model_options.servers.open_index = Some(library.folders().clone());
-        let setup = wiring::prepare_effects(globals, model_options, is_quiet).await?;
+        let setup = wiring::prepare_effects(globals, model_options, Some(store), is_quiet).await?;
+        if let Some(tools) = &setup.tools {
+            shared_tools::share(store, tools, hub::imported(globals)?);
+        }
         let workspaces = model_options.servers.workspaces(&hub::folder(globals)?, &config);
         let servers_model = setup.choice.as_ref().map(|choice| choice.model.to_string());
         let allowances = Allowances::new(config.users()?, store.clone(), servers_model);

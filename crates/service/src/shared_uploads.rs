@@ -201,7 +201,7 @@ fn broken(error: std::io::Error) -> StoreError {
     StoreError::Database(format!("the copy of uploaded files cannot be written: {error}"))
 }
 
-fn wall_ms() -> i64 {
+pub(crate) fn wall_ms() -> i64 {
     since_1970_ms(SystemTime::now())
 }
 

@@ -23,9 +23,10 @@ use crate::{audited, thread_files};
 /// An engine over the database, which is created if there is none. Must be called inside a runtime, because an engine spawns background tasks. Reports
 /// the chosen model unless `is_quiet`.
 pub async fn new_engine(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
-    let setup = prepare_effects(globals, model_options, is_quiet).await?;
+    let store = globals.open_or_make().await?;
+    let setup = prepare_effects(globals, model_options, Some(&store), is_quiet).await?;
     let models = RunModels::recorded(setup.choice.as_ref());
-    Ok((engine_in(setup.handler, globals.open_or_make().await?, globals, models)?, setup.profile))
+    Ok((engine_in(setup.handler, store, globals, models)?, setup.profile))
 }
 
 /// An engine over a store that is open already, for commands that continue runs. A model named by `--model` replaces the one a run was started with.
@@ -35,7 +36,7 @@ pub async fn engine_over(
     model_options: &ModelOptions,
     is_quiet: bool,
 ) -> Result<(Engine, ModelProfile)> {
-    let setup = prepare_effects(globals, model_options, is_quiet).await?;
+    let setup = prepare_effects(globals, model_options, Some(&store), is_quiet).await?;
     let models = RunModels::recorded(setup.choice.as_ref());
     let replacing = model_options.model.as_ref().and(models.default.clone());
     Ok((engine_in(setup.handler, store, globals, RunModels { replacing, ..models })?, setup.profile))
@@ -120,10 +121,15 @@ pub fn block_on_all_cores<T>(work: impl Future<Output = Result<T>>) -> Result<T>
 
 const LEAVING: Duration = Duration::from_millis(100);
 
-/// The handlers of the script if there is one, otherwise real models and tools.
-pub async fn prepare_effects(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<EffectSetup> {
+/// The handlers of the script if there is one, otherwise real models and tools. What several servers share is in `store`.
+pub async fn prepare_effects(
+    globals: &GlobalArgs,
+    model_options: &ModelOptions,
+    store: Option<&Arc<dyn Store>>,
+    is_quiet: bool,
+) -> Result<EffectSetup> {
     let Some(path) = &globals.script else {
-        return model_options.prepare(globals, &Config::read(globals)?, is_quiet).await;
+        return model_options.prepare(globals, &Config::read(globals)?, store, is_quiet).await;
     };
     let script = match path.to_str() {
         Some("sample") => ::flows::SCRIPT.to_owned(),

@@ -16,13 +16,16 @@ mod bare;
 mod database;
 mod error;
 mod files;
+mod limits;
 mod migrate;
 mod notify;
 mod read;
+mod shared_index;
 mod text;
 mod tls;
 mod transfer;
 mod users;
+mod values;
 mod write;
 mod writer;
 
@@ -32,12 +35,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use call_limits::CallLimits;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 use store::{
     CardFilter, CardRow, Change, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter,
     NoteRow, PERMISSIONS_MAX, PermissionRow, RECORDS_MAX, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, SESSIONS_MAX, SharedFiles,
-    Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
+    SharedIndex, SharedValues, Signal, SignalKind, SnapshotRow, Store, StoreError, ThreadRow, TokenRow,
 };
 use tokio_postgres::Row;
 
@@ -395,6 +399,18 @@ impl Store for PostgresStore {
 
     fn files(&self) -> Option<&dyn SharedFiles> {
         Some(self)
+    }
+
+    fn values(&self) -> Option<&dyn SharedValues> {
+        Some(self)
+    }
+
+    fn shared_index(&self) -> Option<&dyn SharedIndex> {
+        Some(self)
+    }
+
+    fn call_limits(&self) -> Option<Arc<dyn CallLimits>> {
+        Some(Arc::new(limits::PostgresLimits { database: self.database.clone() }))
     }
 
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {

@@ -171,7 +171,7 @@ impl NotifyTask {
 
     async fn tidy(&mut self, client: &Client) -> Result<(), tokio_postgres::Error> {
         while client.query_one("SELECT baton_sweep($1)", &[&SWEEP_ROWS]).await?.get::<_, bool>(0) {}
-        client.execute("SELECT baton_tidy()", &[]).await?;
+        client.execute("SELECT baton_tidy(), baton_tidy_calls()", &[]).await?;
         if let Ok(offset_ms) = self.database.clock_offset_ms().await {
             self.clock_offset_ms.store(offset_ms, Ordering::Relaxed);
         }

@@ -13,13 +13,16 @@ mod files;
 mod memory;
 mod rows;
 mod scratch;
+mod shared_index;
 mod sqlite;
 pub mod transfer;
+mod values;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use call_limits::CallLimits;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
 
@@ -33,7 +36,9 @@ pub use rows::{
     SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
+pub use shared_index::{KeyedVector, Share, SharedIndex};
 pub use sqlite::{CheckedDatabase, Durability, SqliteSettings, SqliteStore, check_database, compact_database, copy_database, is_in_use};
+pub use values::{NewValue, SharedValues};
 
 /// The result of a call of a store.
 pub type Result<T> = std::result::Result<T, StoreError>;
@@ -153,6 +158,21 @@ pub trait Store: Send + Sync + 'static {
 
     /// The files of users that all processes share, where the store keeps them; `None` where they lie on this machine's disk alone.
     fn files(&self) -> Option<&dyn SharedFiles> {
+        None
+    }
+
+    /// Values with versions that all processes share, where the store keeps them; `None` where there is one process.
+    fn values(&self) -> Option<&dyn SharedValues> {
+        None
+    }
+
+    /// What is made of users' files, where several processes share it; `None` where each makes its own.
+    fn shared_index(&self) -> Option<&dyn SharedIndex> {
+        None
+    }
+
+    /// Limits of calls to providers that all processes share, where the store can decide them; `None` where each process decides alone.
+    fn call_limits(&self) -> Option<Arc<dyn CallLimits>> {
         None
     }
 

@@ -26,6 +26,8 @@ pub struct Settings {
     /// Without it there is no `document` server, and no `mail` either: both write files.
     pub document: Option<document::Settings>,
     pub mail: Option<mail::Settings>,
+    /// Where several servers share what they sent.
+    pub outbox: Option<Arc<dyn mail::SharedOutbox>>,
     /// The model for summaries; without one sentences are extracted from the text.
     pub text_model: Option<Arc<dyn TextModel>>,
 }
@@ -42,6 +44,7 @@ impl Settings {
             code: code::Settings::default(),
             document: None,
             mail: None,
+            outbox: None,
             text_model: None,
         }
     }

@@ -1,4 +1,5 @@
-"""What servers share: pieces of an answer reach a page at another server while they are generated, and uploads are found, read and deleted at any of them."""
+"""What servers share: pieces of an answer reach a page at another server while they are generated, uploads are found, read and deleted at any of them and read by
+one of them, a mail that one sent is known to all, and MCP servers are imported and switched for all."""
 import http.server
 import json
 import threading
@@ -23,13 +24,18 @@ def uploads():
         eventually("the upload is at the other server", lambda: names(right) == ["tides.md"], patience=20)
         took = time.monotonic() - begun
         eventually("and indexed there", lambda: states(right)["tides.md"] == "indexed", patience=60)
+        eventually("and here", lambda: states(left)["tides.md"] == "indexed", patience=60)
+        made = lambda: home.sql(f"SELECT count(passages), count(*) FROM {home.schema}.file_passages")
+        # One of them read it, for both.
+        eventually("its passages are kept for all servers", lambda: made() == "1|1", patience=20)
         right.kill()
-        left.call("/api/documents/more.md", raw=b"# More\n", method="PUT", headers={"content-type": "application/octet-stream"})
+        left.call("/api/documents/more.md", raw=b"# More\n\nThe harbour of Brest is deep.\n", method="PUT", headers={"content-type": "application/octet-stream"})
         right = home.serve("sample", extra=place("right"))
         eventually("what was uploaded meanwhile is there after a start", lambda: sorted(names(right)) == ["more.md", "tides.md"], patience=20)
         status, _ = right.call("/api/documents/tides.md", method="DELETE")
         assert status in (200, 204), status
         eventually("deleted at the other one too", lambda: names(left) == ["more.md"], patience=20)
+        eventually("with what was made of it", lambda: made() == "1|1", patience=20)
         print(f"   an upload was at the other server after {took:.2f} s; deletions too")
 
 
@@ -99,6 +105,45 @@ def pieces():
     model.shutdown()
 
 
+def mails_and_tools():
+    with Home() as home:
+        home.folder.joinpath("baton.toml").write_text('model = "extract"\n')
+        place = lambda name: {"BATON_DB": str(home.folder / name / "baton.db"), "XDG_CACHE_HOME": str(home.folder / name / "cache"), "BATON_CONFIG": str(home.folder / "baton.toml")}
+        for name in ("left", "right"):
+            (home.folder / name).mkdir()
+        left, right = home.serve("", extra=place("left")), home.serve("", extra=place("right"))
+
+        def call(server, tool, **arguments):
+            status, said = server.call(f"/api/registry/tools/{tool}/call", {"arguments": arguments, "key": "one-mail"})
+            assert status == 200, (status, said)
+            return said["data"]
+
+        letter = {"to": ["ann@example.org"], "subject": "Tides", "body": "High water at nine."}
+        assert call(right, "mail.look_up")["done"] is False
+        sent = call(left, "mail.send", **letter)
+        assert sent["already"] is False, sent
+        # Nothing of it is on the other server's disk.
+        assert call(right, "mail.look_up")["done"] is True
+        assert call(right, "mail.send", **letter)["already"] is True
+        print("   a mail that one server sent was not sent again by the other")
+
+        entry = [{"name": "a/notes", "description": "n", "remotes": [{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]}]
+        status, said = left.call("/api/registry/import", {"list": entry})
+        assert status == 200 and said["added"] == ["notes"], (status, said)
+        servers = lambda server: {found["name"]: found["enabled"] for found in server.call("/api/registry/servers")[1]["servers"]}
+        begun = time.monotonic()
+        eventually("the import is at the other server", lambda: servers(right).get("notes") is False, patience=30)
+        took = time.monotonic() - begun
+        assert right.call("/api/registry/servers/notes/enable", method="POST")[0] == 200
+        eventually("switched on at the first one too", lambda: servers(left).get("notes") is True, patience=30)
+        left.kill()
+        assert right.call("/api/registry/servers/notes/disable", method="POST")[0] == 200
+        left = home.serve("", extra=place("left"))
+        eventually("what was switched off meanwhile is off after a start", lambda: servers(left).get("notes") is False, patience=30)
+        print(f"   an imported MCP server was at the other server after {took:.1f} s; switches too")
+
+
 if __name__ == "__main__":
     uploads()
     pieces()
+    mails_and_tools()

@@ -72,7 +72,7 @@ impl Registry {
             remark("a registry offers its own servers only; the registry that --registry or BATON_REGISTRY_URL names is not used");
         }
         let config = Config::read(globals)?;
-        let tools = self.servers.hub(globals, &config, None, None)?;
+        let tools = self.servers.hub(globals, &config, None, None, None)?;
         let bound = self.listening.bind(None, globals, self.port).await?;
         let url = bound.url();
         let Listener { listener, address, guard, start_token, tls } = bound;

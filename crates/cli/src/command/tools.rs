@@ -111,7 +111,7 @@ impl Tools {
                 import::allow_variables(&hub::imported(globals)?, name, variables).map_err(ServiceError::Usage)?;
             }
             let registry = self.servers().registry(&config).await?;
-            let hub = self.servers().hub(globals, &config, None, registry.as_ref())?;
+            let hub = self.servers().hub(globals, &config, None, registry.as_ref(), None)?;
             hub.list_registry_tools().await;
             self.record(globals)?;
             let done = self.work(&hub).await;

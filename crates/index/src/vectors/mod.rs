@@ -14,12 +14,14 @@ mod vector_cache;
 #[cfg(feature = "vectors")]
 mod weights;
 
+use std::collections::{HashSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::shared::{SharedVectors, SharedWork};
 #[cfg(not(feature = "vectors"))]
 use absent as net;
 #[cfg(not(feature = "vectors"))]
@@ -30,6 +32,8 @@ pub(crate) use vector_cache::{Key, VectorCache, key};
 
 /// Texts computed at once: several batches for each thread, and few enough to stop soon and to report progress.
 const WINDOW_ROWS: usize = 64;
+/// How often vectors that another server computes are looked for.
+const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
 
 /// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are loaded once, when first needed.
 #[derive(Clone)]
@@ -174,6 +178,8 @@ pub(crate) struct Filler {
 struct Shared {
     model: Model,
     shelf: Arc<VectorCache>,
+    /// Where other servers compute the same vectors.
+    work: OnceLock<Arc<dyn SharedWork>>,
     stop: AtomicBool,
     desk: Mutex<FillQueue>,
     changed: Condvar,
@@ -187,9 +193,14 @@ struct FillQueue {
 impl Filler {
     pub(crate) fn new(model: Model, shelf: Arc<VectorCache>) -> Self {
         let progress = Progress { state: State::Off, done: 0, total: 0, per_second: None };
-        let shared =
-            Shared { model, shelf, stop: AtomicBool::new(false), desk: Mutex::new(FillQueue { next: None, progress }), changed: Condvar::new() };
-        let shared = Arc::new(shared);
+        let shared = Arc::new(Shared {
+            model,
+            shelf,
+            work: OnceLock::new(),
+            stop: AtomicBool::new(false),
+            desk: Mutex::new(FillQueue { next: None, progress }),
+            changed: Condvar::new(),
+        });
         let thread = shared.model.is_wanted().then(|| {
             let shared = shared.clone();
             std::thread::Builder::new().name("vectors".into()).spawn(move || shared.work())
@@ -202,6 +213,11 @@ impl Filler {
             }
         };
         Filler { shared, thread }
+    }
+
+    /// From now on, what other servers computed is taken from them. The first one stays.
+    pub(crate) fn share(&self, work: Arc<dyn SharedWork>) {
+        let _ = self.shared.work.set(work);
     }
 
     /// Replaces the current corpus.
@@ -291,9 +307,29 @@ impl Shared {
         let missing = corpus.missing();
         let mut done = corpus.total() - missing.len();
         self.tell(State::Filling);
-        for window in missing.chunks(WINDOW_ROWS) {
+        let mut windows: VecDeque<Vec<(u32, Key)>> = missing.chunks(WINDOW_ROWS).map(<[_]>::to_vec).collect();
+        let mut elsewhere = Vec::new();
+        loop {
+            let Some(window) = windows.pop_front() else {
+                if elsewhere.is_empty() {
+                    break;
+                }
+                if self.is_interrupted_within(ELSEWHERE_PAUSE) {
+                    return Ok(());
+                }
+                windows = std::mem::take(&mut elsewhere).chunks(WINDOW_ROWS).map(<[_]>::to_vec).collect();
+                continue;
+            };
+            let Taken { rows: window, ours } = match self.work.get() {
+                Some(work) => self.take_shared(&**work, corpus, window, &mut elsewhere, &mut done)?,
+                None => Taken { rows: window, ours: HashSet::new() },
+            };
+            if window.is_empty() {
+                self.desk().progress.done = done;
+                continue;
+            }
             let (mut rows, mut texts) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
-            for (row, key) in window {
+            for (row, key) in &window {
                 // A row deleted meanwhile needs none.
                 if let Some(text) = corpus.text(*row) {
                     rows.push((*row, *key));
@@ -308,8 +344,13 @@ impl Shared {
             pace.add(rows.len(), began.elapsed());
             let keyed: Vec<(Key, Vec<f32>)> = rows.iter().map(|(_, key)| *key).zip(vectors).collect();
             let slots = self.shelf.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
-            for ((row, _), slot) in rows.iter().zip(slots) {
-                corpus.filled(*row, slot);
+            for ((row, _), slot) in rows.iter().zip(&slots) {
+                corpus.filled(*row, *slot);
+            }
+            if let Some(work) = self.work.get().filter(|_| !ours.is_empty()) {
+                let own = rows.iter().zip(&slots).filter(|((_, key), _)| ours.contains(key));
+                let kept: Vec<(Key, Vec<u8>)> = own.filter_map(|((_, key), slot)| Some((*key, self.shelf.record(*slot)?))).collect();
+                work.keep_vectors(&kept);
             }
             done += rows.len();
             let mut desk = self.desk();
@@ -322,6 +363,58 @@ impl Shared {
             self.tell(State::Ready);
         }
         Ok(())
+    }
+}
+
+/// What is left to compute after the results of other servers were taken.
+struct Taken {
+    rows: Vec<(u32, Key)>,
+    /// Other servers wait for these.
+    ours: HashSet<Key>,
+}
+
+impl Shared {
+    /// Takes vectors that other servers computed. What they compute at the moment is added to `elsewhere`.
+    fn take_shared(
+        &self,
+        work: &dyn SharedWork,
+        corpus: &dyn Corpus,
+        window: Vec<(u32, Key)>,
+        elsewhere: &mut Vec<(u32, Key)>,
+        done: &mut usize,
+    ) -> Result<Taken, String> {
+        let keys: Vec<Key> = window.iter().map(|(_, key)| *key).collect();
+        let SharedVectors { known, ours, elsewhere: others } = work.vectors(&keys);
+        let slots = self.shelf.add_records(&known).map_err(|error| format!("the vectors cannot be written: {error}"))?;
+        let others: HashSet<Key> = others.into_iter().collect();
+        let mut rows = Vec::new();
+        for (row, key) in window {
+            match slots.get(&key) {
+                Some(slot) => {
+                    corpus.filled(row, *slot);
+                    *done += 1;
+                }
+                None if others.contains(&key) => elsewhere.push((row, key)),
+                None => rows.push((row, key)),
+            }
+        }
+        Ok(Taken { rows, ours: ours.into_iter().collect() })
+    }
+
+    /// Waits, and says whether there is something else to do by then.
+    fn is_interrupted_within(&self, pause: Duration) -> bool {
+        let until = Instant::now() + pause;
+        let mut desk = self.desk();
+        loop {
+            if self.stop.load(Ordering::Relaxed) || desk.next.is_some() {
+                return true;
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            desk = self.changed.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
     }
 }
 

@@ -70,20 +70,48 @@ impl VectorCache {
 
     /// Takes normalized vectors. They are written, though not synced, when this returns.
     pub(crate) fn add(&self, vectors: &[(Key, Vec<f32>)]) -> io::Result<Vec<u32>> {
+        let rounded: Vec<(Key, f32, Vec<i8>)> =
+            vectors.iter().map(|(key, vector)| (*key, rounded(vector))).map(|(key, (scale, bytes))| (key, scale, bytes)).collect();
+        self.add_rounded(&rounded)
+    }
+
+    /// Takes vectors as `record` gives them. What has another length gets no slot.
+    pub(crate) fn add_records(&self, records: &[(Key, Vec<u8>)]) -> io::Result<HashMap<Key, u32>> {
+        let fits = records.iter().filter(|(_, record)| record.len() == 4 + WIDTH);
+        let parsed = fits.map(|(key, record)| {
+            let (scale, bytes) = record.split_at(4);
+            (*key, f32::from_le_bytes(scale.try_into().unwrap_or_default()), bytes.iter().map(|byte| byte.cast_signed()).collect::<Vec<i8>>())
+        });
+        let parsed: Vec<(Key, f32, Vec<i8>)> = parsed.filter(|(_, scale, _)| scale.is_finite()).collect();
+        let slots = self.add_rounded(&parsed)?;
+        Ok(parsed.iter().map(|(key, ..)| *key).zip(slots).collect())
+    }
+
+    /// A vector as it is stored: its scale and its values.
+    pub(crate) fn record(&self, slot: u32) -> Option<Vec<u8>> {
+        self.read(|kept| {
+            let at = slot as usize * WIDTH;
+            let bytes = kept.bytes.get(at..at + WIDTH)?;
+            let mut record = kept.scales.get(slot as usize)?.to_le_bytes().to_vec();
+            record.extend(bytes.iter().map(|byte| byte.cast_unsigned()));
+            Some(record)
+        })
+    }
+
+    fn add_rounded(&self, vectors: &[(Key, f32, Vec<i8>)]) -> io::Result<Vec<u32>> {
         let mut records = Vec::with_capacity(vectors.len() * RECORD_BYTES);
         let mut slots = Vec::with_capacity(vectors.len());
         {
             let mut kept = self.kept.write().unwrap_or_else(PoisonError::into_inner);
-            for (key, vector) in vectors {
+            for (key, scale, bytes) in vectors {
                 if let Some(slot) = kept.slots.get(key) {
                     slots.push(*slot);
                     continue;
                 }
-                let (scale, bytes) = rounded(vector);
                 records.extend_from_slice(&key.to_le_bytes());
                 records.extend_from_slice(&scale.to_le_bytes());
                 records.extend(bytes.iter().map(|byte| byte.cast_unsigned()));
-                slots.push(kept.push(*key, scale, bytes.into_iter()));
+                slots.push(kept.push(*key, *scale, bytes.iter().copied()));
             }
         }
         if let Some(file) = self.file.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
@@ -152,6 +180,18 @@ mod tests {
             let exact: f32 = vector(3).iter().zip(vector(row as usize)).map(|(a, b)| a * b).sum();
             assert!((score * scale - exact).abs() < 0.01, "{row}: {} {exact}", score * scale);
         }
+    }
+
+    #[test]
+    fn a_record_is_the_same_vector_in_another_cache() {
+        let (here, there) = (VectorCache::default(), VectorCache::default());
+        let slot = here.add(&[(7, vector(7))]).unwrap()[0];
+        let record = here.record(slot).unwrap();
+        let slots = there.add_records(&[(7, record.clone()), (8, b"short".to_vec())]).unwrap();
+        assert_eq!((slots.get(&7), slots.get(&8)), (Some(&0), None));
+        assert_eq!(there.record(0), Some(record));
+        let question = vector(3);
+        assert_eq!(here.scores(&question, [(0, slot)].into_iter()), there.scores(&question, [(0, 0)].into_iter()));
     }
 
     #[test]

@@ -106,7 +106,7 @@ impl Critics {
 
     async fn by_model(&self, globals: &GlobalArgs, drafts: &[LabelledDraft], verify: Verify) -> Result<Measured> {
         let model_options = ModelOptions { model: self.model.clone(), ..ModelOptions::default() };
-        let setup = wiring::prepare_effects(globals, &model_options, self.json).await?;
+        let setup = wiring::prepare_effects(globals, &model_options, None, self.json).await?;
         let graph = drafts::critic().map_err(|error| ServiceError::Failed(format!("the critic's graph is wrong: {error}")))?;
         let name = setup.choice.as_ref().map(|choice| choice.model.to_string()).or_else(|| self.model.clone());
         let mut measured = Measured { model: name.unwrap_or_else(|| "default".to_owned()), verify, ..Measured::default() };

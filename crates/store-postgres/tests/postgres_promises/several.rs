@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_store::{Change, Commit, NewRun, SignalKind, StoreError};
+use baton_call_limits::{Ended, LEASE_MS, Limit, Report, UserCalls};
+use baton_store::{Change, Commit, NewFile, NewRun, NewValue, Share, SignalKind, Store as _, StoreError};
 
 use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, journal, new_run, run_id, thread_id};
 use crate::throwaway::Schema;
@@ -183,7 +184,7 @@ async fn pieces_and_watchers_are_told_to_the_other_server() {
 async fn files_are_shared_and_limited() {
     let (one, other) = two().await;
     let (ada, bob) = (graph::UserId::from("ada"), graph::UserId::from("bob"));
-    let new = |user: &graph::UserId, name: &str, bytes: &[u8]| baton_store::NewFile {
+    let new = |user: &graph::UserId, name: &str, bytes: &[u8]| NewFile {
         user: user.clone(),
         name: name.to_owned(),
         bytes: bytes.to_vec(),
@@ -226,4 +227,107 @@ async fn text_with_nul_characters_comes_back() {
     assert_eq!(home.run(&run_id(name)).await.unwrap().unwrap().run, run_id(name));
     let found = home.cards(baton_store::CardFilter { words: vec!["\0Y".to_owned()], limit: 9, ..Default::default() }).await.unwrap();
     assert_eq!(found.len(), 1);
+}
+
+#[tokio::test]
+async fn of_two_servers_that_replace_one_value_one_does() {
+    let (one, other) = two().await;
+    let value =
+        |version: u64, bytes: &[u8]| NewValue { space: "mail".to_owned(), name: "k\0".to_owned(), version, bytes: bytes.to_vec(), at_ms: NOW };
+    let (one, other) = (one.values().unwrap(), other.values().unwrap());
+    assert_eq!(one.value("mail", "k\0").await.unwrap(), None);
+    assert_eq!(one.put_value(value(7, b"of nothing")).await.unwrap(), None);
+    let mut version = 0;
+    for round in 0..20 {
+        // The same bytes: two that write the same are still two.
+        let (mine, yours) = tokio::join!(one.put_value(value(version, b"same")), other.put_value(value(version, b"same")));
+        let (mine, yours) = (mine.unwrap(), yours.unwrap());
+        assert!(mine.is_some() != yours.is_some(), "{round}: {mine:?} {yours:?}");
+        let next = mine.or(yours).unwrap();
+        assert!(next > version);
+        version = next;
+        assert_eq!(other.value("mail", "k\0").await.unwrap(), Some((version, b"same".to_vec())));
+    }
+    assert!(one.drop_value("mail", "k\0").await.unwrap() && !other.drop_value("mail", "k\0").await.unwrap());
+    assert!(one.put_value(value(0, b"anew")).await.unwrap() > Some(version));
+}
+
+/// A server that ended holds its calls until its lease ends; here its rows are made older.
+#[tokio::test]
+async fn calls_of_a_server_that_ended_are_given_to_others() {
+    let schema = Schema::new().await;
+    let store = schema.open().await;
+    let limits = store.call_limits().unwrap();
+    let report = |member: &str, waiting: u32| Report {
+        limit: Limit { name: "p".to_owned(), calls_max: 2, calls_per_minute_max: None, failures_max: 5, open_ms: 1_000 },
+        member: member.to_owned(),
+        users: vec![UserCalls { user: "ada".to_owned(), running: 0, waiting }],
+        ended: Ended::default(),
+    };
+    assert_eq!(limits.exchange(report("gone", 2)).await.unwrap().grants["ada"], 2);
+    assert!(limits.exchange(report("here", 2)).await.unwrap().grants.is_empty());
+    let aged = format!("UPDATE call_shares SET until_ms = until_ms - {LEASE_MS} WHERE member = 'gone'");
+    schema.client().await.batch_execute(&aged).await.unwrap();
+    assert_eq!(limits.exchange(report("here", 2)).await.unwrap().grants["ada"], 2);
+}
+
+/// After a crash of the database its unlogged tables are empty.
+#[tokio::test]
+async fn limits_go_on_when_their_tables_are_empty() {
+    let schema = Schema::new().await;
+    let store = schema.open().await;
+    let limits = store.call_limits().unwrap();
+    let report = |running: u32, waiting: u32| Report {
+        limit: Limit { name: "p".to_owned(), calls_max: 3, calls_per_minute_max: Some(600), failures_max: 5, open_ms: 1_000 },
+        member: "here".to_owned(),
+        users: vec![UserCalls { user: "ada".to_owned(), running, waiting }],
+        ended: Ended::default(),
+    };
+    assert_eq!(limits.exchange(report(0, 1)).await.unwrap().grants["ada"], 1);
+    schema.client().await.batch_execute("TRUNCATE call_limits, call_shares").await.unwrap();
+    assert_eq!(limits.exchange(report(1, 1)).await.unwrap().grants["ada"], 1);
+    let rows = schema.client().await.query("SELECT running FROM call_shares", &[]).await.unwrap();
+    assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [2]);
+}
+
+#[tokio::test]
+async fn one_server_reads_an_upload_and_computes_its_vectors() {
+    let (one, other) = two().await;
+    let file = |name: &str, bytes: &[u8]| NewFile {
+        user: "ada".into(),
+        name: name.to_owned(),
+        bytes: bytes.to_vec(),
+        at_ms: NOW,
+        files_max: 10,
+        bytes_max: 1_000,
+    };
+    let files = one.files().unwrap();
+    files.put(file("a.pdf", b"hello")).await.unwrap().unwrap();
+    // SHA-256 of "hello".
+    let hex = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
+    let hash: Vec<u8> = (0..32).map(|at| u8::from_str_radix(&hex[2 * at..2 * at + 2], 16).unwrap()).collect();
+    let (left, right) = (one.shared_index().unwrap(), other.shared_index().unwrap());
+    assert_eq!(left.take_passages(b"unknown", "c", "left").await.unwrap(), Share::Unshared);
+    assert_eq!(left.take_passages(&hash, "c", "left").await.unwrap(), Share::Ours);
+    assert_eq!(right.take_passages(&hash, "c", "right").await.unwrap(), Share::Elsewhere);
+    left.release_passages(&hash, "c", "left").await.unwrap();
+    assert_eq!(right.take_passages(&hash, "c", "right").await.unwrap(), Share::Ours);
+    // Taken over by two at once after the claim ended: the first result stays.
+    right.keep_passages(&hash, "c", b"passages".to_vec(), vec![vec![1], vec![2]]).await.unwrap();
+    left.keep_passages(&hash, "c", b"late".to_vec(), Vec::new()).await.unwrap();
+    assert_eq!(left.take_passages(&hash, "c", "left").await.unwrap(), Share::Known(b"passages".to_vec()));
+    let keys = vec![vec![1], vec![2], vec![3], vec![1]];
+    let mut taken = left.take_vectors("m", keys.clone(), "left").await.unwrap();
+    taken.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(taken, [(vec![1], Share::Ours), (vec![2], Share::Ours)], "3 is no passage of an upload");
+    assert!(right.take_vectors("m", keys.clone(), "right").await.unwrap().iter().all(|(_, share)| *share == Share::Elsewhere));
+    left.keep_vectors("m", vec![(vec![1], vec![9]), (vec![3], vec![9])]).await.unwrap();
+    assert_eq!(right.take_vectors("m", vec![vec![1]], "right").await.unwrap(), [(vec![1], Share::Known(vec![9]))]);
+    // A second file with the same content keeps it; the last one takes it away.
+    files.put(file("b.pdf", b"hello")).await.unwrap().unwrap();
+    files.put(file("a.pdf", b"another")).await.unwrap().unwrap();
+    assert_eq!(right.take_passages(&hash, "c", "right").await.unwrap(), Share::Known(b"passages".to_vec()));
+    assert!(other.files().unwrap().remove(&"ada".into(), "b.pdf").await.unwrap());
+    assert_eq!(right.take_passages(&hash, "c", "right").await.unwrap(), Share::Unshared);
+    assert!(right.take_vectors("m", keys, "right").await.unwrap().is_empty());
 }

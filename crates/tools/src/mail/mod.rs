@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 pub use letter::MailRequest;
+pub use outbox::SharedOutbox;
 pub use settings::{Gmail as GmailSettings, SecretPlace, Settings, Smtp as SmtpSettings, Tls, Transport};
 
 use crate::Kind;
@@ -38,8 +39,8 @@ pub const KIND: Kind = Kind {
     port: 8010,
     trust: Trust::Computed,
     make: |kind, settings| {
-        let settings = settings.mail.clone().ok_or("name a folder for its outbox with --root")?;
-        Mail::new(settings).map(|mail| kind.around(mail)).map_err(|error| error.to_string())
+        let (mail, shared) = (settings.mail.clone().ok_or("name a folder for its outbox with --root")?, settings.outbox.clone());
+        Mail::shared(mail, shared).map(|mail| kind.around(mail)).map_err(|error| error.to_string())
     },
 };
 
@@ -91,7 +92,7 @@ pub struct SendResult {
     pub message_id: String,
     /// True when this very mail had been sent by an earlier call with the same key, and nothing was done now.
     pub already: bool,
-    /// The mail as it went out.
+    /// The mail as it went out; empty where another server sent it.
     pub path: String,
     /// What the server said, or what happened instead.
     pub detail: String,
@@ -142,7 +143,12 @@ pub struct SettleArguments {
 #[tool_router]
 impl Mail {
     pub fn new(settings: Settings) -> Result<Self, MailError> {
-        let outbox = Outbox::open(&settings.outbox)?;
+        Mail::shared(settings, None)
+    }
+
+    /// The same with an outbox that other servers use too.
+    pub fn shared(settings: Settings, shared: Option<Arc<dyn SharedOutbox>>) -> Result<Self, MailError> {
+        let outbox = Outbox::open(&settings.outbox, shared)?;
         letter::sender(&settings)?;
         if settings.from.is_none() && !matches!(settings.transport, Transport::DryRun) {
             return Err(MailError::Settings("set `from` in the mail settings: a transport is configured, and mails need a sender".into()));
@@ -222,15 +228,13 @@ impl Mail {
     }
 
     pub async fn settle_mail(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
-        let (inner, key) = (self.inner.clone(), key.to_owned());
-        blocking(move || inner.settle(&key, arrived)).await
+        self.inner.settle(key, arrived).await
     }
 }
 
 impl Inner {
     async fn send(self: &Arc<Self>, letter: &MailRequest, key: &str, again: bool) -> Result<SendResult, MailError> {
-        let (inner, asked, name) = (self.clone(), letter.clone(), key.to_owned());
-        let mut slot = blocking(move || inner.intend(&asked, &name)).await?;
+        let mut slot = self.intend(letter, key).await?;
         let Some(record) = slot.record.clone() else { return Err(MailError::Outbox("what was written is not there".into())) };
         let draft = match &record.state {
             State::Confirmed { .. } => return Ok(sent(&slot, &record, true)),
@@ -245,13 +249,14 @@ impl Inner {
             State::HandedOver { draft, .. } | State::Intended { draft } => draft.clone(),
             State::Refused { .. } => None,
         };
-        let mail = slot.read_mail()?;
+        let mail = slot.read_mail().await?;
         let handed = match &self.settings.transport {
             Transport::DryRun => {
                 TransportResult::Accepted { reply: "dry run: no mail transport is configured, so nothing was sent; the mail is in the outbox".into() }
             }
             Transport::Smtp(smtp) => {
-                smtp::send(smtp, &record.from, &record.to, &mail, || slot.turn(State::HandedOver { at_ms: now_ms(), draft: None })).await?
+                let note = async { slot.turn(State::HandedOver { at_ms: now_ms(), draft: None }).await };
+                smtp::send(smtp, &record.from, &record.to, &mail, note).await?
             }
             Transport::Gmail(_) => match &self.gmail {
                 Some(gmail) => self.send_by_gmail(gmail, &mut slot, &record, draft, &mail).await?,
@@ -261,11 +266,11 @@ impl Inner {
         match handed {
             TransportResult::Accepted { reply } => {
                 // If this record is lost, the outcome is unknown: the state stays `handed over`.
-                slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
+                slot.turn(State::Confirmed { at_ms: now_ms(), reply }).await?;
                 Ok(slot.record.as_ref().map(|record| sent(&slot, record, false)).unwrap_or_else(|| sent(&slot, &record, false)))
             }
             TransportResult::Refused { reply, again } => {
-                slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again })?;
+                slot.turn(State::Refused { at_ms: now_ms(), reply: reply.clone(), again }).await?;
                 Err(MailError::Refused { reply, again })
             }
             TransportResult::Unknown { why } => Err(MailError::InDoubt { why }),
@@ -288,14 +293,16 @@ impl Inner {
                 Err(fault) => return Ok(TransportResult::Refused { reply: fault.words, again: fault.again }),
             },
         };
-        slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) })?;
+        slot.turn(State::HandedOver { at_ms: now_ms(), draft: Some(draft.clone()) }).await?;
         gmail.send(&draft, &record.message_id).await
     }
 
     /// Locks the key's slot, with its existing or a new mail.
-    fn intend(&self, letter: &MailRequest, key: &str) -> Result<Slot, MailError> {
+    async fn intend(self: &Arc<Self>, letter: &MailRequest, key: &str) -> Result<Slot, MailError> {
         let asked = letter.digest();
-        let Some(mut slot) = self.outbox.take(key, true)? else { return Err(MailError::Outbox("the place for a mail could not be made".into())) };
+        let Some(mut slot) = self.outbox.take(key, true).await? else {
+            return Err(MailError::Outbox("the place for a mail could not be made".into()));
+        };
         match &slot.record {
             Some(record) if record.asked != asked => Err(MailError::Letter(format!(
                 "the key {key:?} belongs to another mail already ({:?} to {}); use a new key for a new mail",
@@ -306,7 +313,9 @@ impl Inner {
             None => {
                 let from = letter::sender(&self.settings)?;
                 let message_id = format!("<{}.baton@{}>", outbox::digest(key), from.email.domain());
-                let composed = letter.compose(&self.settings, &message_id)?;
+                let (inner, letter, id) = (self.clone(), letter.clone(), message_id.clone());
+                let subject = letter.subject.trim().to_owned();
+                let composed = blocking(move || letter.compose(&inner.settings, &id)).await?;
                 let record = Record {
                     key: key.to_owned(),
                     asked,
@@ -314,20 +323,18 @@ impl Inner {
                     transport: self.settings.transport.name().into(),
                     from: composed.from,
                     to: composed.to,
-                    subject: letter.subject.trim().to_owned(),
+                    subject,
                     bytes: composed.bytes.len() as u64,
                     state: State::Intended { draft: None },
                 };
-                slot.begin(&composed.bytes, record)?;
+                slot.begin(&composed.bytes, record).await?;
                 Ok(slot)
             }
         }
     }
 
     async fn look_up(self: &Arc<Self>, key: &str) -> Result<LookupResult, MailError> {
-        let (inner, name) = (self.clone(), key.to_owned());
-        let taken = blocking(move || inner.outbox.take(&name, false)).await;
-        let mut slot = match taken {
+        let mut slot = match self.outbox.take(key, false).await {
             Ok(Some(slot)) => slot,
             Ok(None) => return Ok(not_done("no mail with this key was ever begun")),
             Err(MailError::Busy) => return Ok(LookupResult { done: None, result: None, why: MailError::Busy.to_string() }),
@@ -350,14 +357,14 @@ impl Inner {
         };
         match gmail.find(draft, &record.message_id).await {
             Ok(Found::Sent { reply }) => {
-                slot.turn(State::Confirmed { at_ms: now_ms(), reply })?;
+                slot.turn(State::Confirmed { at_ms: now_ms(), reply }).await?;
                 Ok(done(slot, slot.record.as_ref().unwrap_or(record)))
             }
             Ok(Found::Draft) if now_ms().saturating_sub(at_ms) < settings.settle_seconds * 1000 => {
                 unknown(format!("Gmail still has it as a draft, but it was handed over less than {} s ago; ask again later", settings.settle_seconds))
             }
             Ok(Found::Draft) => {
-                slot.turn(State::Intended { draft: Some(draft.to_owned()) })?;
+                slot.turn(State::Intended { draft: Some(draft.to_owned()) }).await?;
                 Ok(not_done("Gmail still has it as a draft"))
             }
             Ok(Found::Nowhere) => unknown("Gmail has it neither among the sent mails nor among the drafts; somebody may have deleted it".into()),
@@ -365,12 +372,14 @@ impl Inner {
         }
     }
 
-    fn settle(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
-        let Some(mut slot) = self.outbox.take(key, false)? else { return Ok(not_done("no mail with this key was ever begun")) };
+    async fn settle(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
+        let Some(mut slot) = self.outbox.take(key, false).await? else { return Ok(not_done("no mail with this key was ever begun")) };
         let Some(record) = slot.record.clone() else { return Ok(not_done("it was not even written down before the work stopped")) };
         match (&record.state, arrived) {
-            (State::HandedOver { .. }, true) => slot.turn(State::Confirmed { at_ms: now_ms(), reply: "a person found it in the mailbox".into() })?,
-            (State::HandedOver { draft, .. }, false) => slot.turn(State::Intended { draft: draft.clone() })?,
+            (State::HandedOver { .. }, true) => {
+                slot.turn(State::Confirmed { at_ms: now_ms(), reply: "a person found it in the mailbox".into() }).await?;
+            }
+            (State::HandedOver { draft, .. }, false) => slot.turn(State::Intended { draft: draft.clone() }).await?,
             (State::Confirmed { .. }, true) | (State::Intended { .. } | State::Refused { .. }, false) => {}
             (State::Confirmed { reply, .. }, false) => {
                 return Err(MailError::Letter(format!(
@@ -404,7 +413,8 @@ impl Inner {
 fn sent(slot: &Slot, record: &Record, already: bool) -> SendResult {
     let detail = if let State::Confirmed { reply, .. } = &record.state { reply.clone() } else { String::new() };
     let outcome = if record.transport == "dry_run" { "dry_run" } else { "sent" };
-    SendResult { outcome: outcome.into(), message_id: record.message_id.clone(), already, path: slot.mail_path().display().to_string(), detail }
+    let path = Some(slot.mail_path()).filter(|path| path.exists()).map(|path| path.display().to_string()).unwrap_or_default();
+    SendResult { outcome: outcome.into(), message_id: record.message_id.clone(), already, path, detail }
 }
 
 fn done(slot: &Slot, record: &Record) -> LookupResult {

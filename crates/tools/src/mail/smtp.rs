@@ -24,7 +24,7 @@ pub(super) async fn send(
     from: &str,
     to: &[String],
     mail: &[u8],
-    note: impl FnOnce() -> Result<(), MailError>,
+    note: impl Future<Output = Result<(), MailError>>,
 ) -> Result<TransportResult, MailError> {
     let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
     let mut connection = match timeout(patience, greet(smtp)).await {
@@ -39,7 +39,7 @@ pub(super) async fn send(
         Err(_) => return Ok(timed_out(smtp, "take the recipients")),
     }
     // From here on the server may have accepted the mail whatever happens.
-    note()?;
+    note.await?;
     let handed = async {
         connection.command(Data).await?;
         connection.message(mail).await

@@ -236,7 +236,7 @@ impl Routes {
             (None, ModelProfile::default(), None)
         } else {
             let model_options = ModelOptions { model: self.model.clone(), ..ModelOptions::default() };
-            let setup = Box::pin(wiring::prepare_effects(globals, &model_options, false)).await?;
+            let setup = Box::pin(wiring::prepare_effects(globals, &model_options, None, false)).await?;
             let name = setup.choice.as_ref().map_or_else(|| "script".to_owned(), |choice| choice.model.to_string());
             (Some(setup.handler), setup.profile, Some(name))
         };

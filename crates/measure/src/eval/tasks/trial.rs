@@ -66,7 +66,7 @@ impl Trial<'_> {
             let model = ScriptedModel::new(&task.request, task.script.clone(), self.plant.is_some());
             options.model_options.own_model = Some(Arc::new(model));
         }
-        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, true).await?;
+        let setup = wiring::prepare_effects(&stage.globals, &options.model_options, None, true).await?;
         let model = setup.choice.as_ref().map(|choice| choice.model.to_string());
         let models = wiring::RunModels::recorded(setup.choice.as_ref());
         if let Some(hub) = setup.tools.as_ref().filter(|_| task.world.stories) {

@@ -218,13 +218,13 @@ async fn what_gmail_cannot_say_a_person_must() {
     let mut settings = at(&home, &address);
     let hello = letter("a@b.cd", "s", "b");
     // Handed over, then the draft was deleted: neither sent nor found.
-    left(&settings, "gone", &hello, State::HandedOver { at_ms: 1, draft: Some("d9".into()) });
+    left(&settings, "gone", &hello, State::HandedOver { at_ms: 1, draft: Some("d9".into()) }).await;
     assert_eq!(Mail::new(settings.clone()).unwrap().look_up_mail("gone").await.unwrap().done, None);
     // Handed over recently, and still a draft: it may yet be sent.
     world.lock().unwrap().drafts.insert("d7".into(), "Message-ID: <x@y>\r\n".into());
     let Transport::Gmail(gmail) = &mut settings.transport else { panic!() };
     gmail.settle_seconds = 3600;
-    left(&settings, "young", &hello, State::HandedOver { at_ms: now_ms(), draft: Some("d7".into()) });
+    left(&settings, "young", &hello, State::HandedOver { at_ms: now_ms(), draft: Some("d7".into()) }).await;
     assert_eq!(Mail::new(settings.clone()).unwrap().look_up_mail("young").await.unwrap().done, None);
     // The server cannot be queried at all.
     world.lock().unwrap().locked = true;

@@ -113,10 +113,10 @@ async fn a_dry_run_says_so_and_sends_once() {
 }
 
 /// Puts a mail into a state, as left by a crash.
-fn left(settings: &Settings, key: &str, letter: &MailRequest, state: State) {
+async fn left(settings: &Settings, key: &str, letter: &MailRequest, state: State) {
     let inner = Mail::new(settings.clone()).unwrap().inner;
-    let mut slot = inner.intend(letter, key).unwrap();
-    slot.turn(state).unwrap();
+    let mut slot = inner.intend(letter, key).await.unwrap();
+    slot.turn(state).await.unwrap();
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn every_state_a_crash_can_leave() {
         ("confirmed", State::Confirmed { at_ms: 1, reply: "250 ok".into() }, Some(true), ""),
     ];
     for (key, state, done, wanted) in cases {
-        left(&settings, key, &hello, state);
+        left(&settings, key, &hello, state).await;
         let mail = Mail::new(settings.clone()).unwrap();
         assert_eq!(mail.look_up_mail(key).await.unwrap().done, done, "{key}");
         match mail.send_mail(hello.clone(), key, false).await {
@@ -147,9 +147,9 @@ async fn every_state_a_crash_can_leave() {
     // A person's decision, either way; never against a known state.
     assert_eq!(mail.settle_mail("handed over", false).await.unwrap().done, Some(false));
     assert!(mail.settle_mail("handed over", true).await.is_err());
-    left(&settings, "doubt", &hello, State::HandedOver { at_ms: 1, draft: None });
+    left(&settings, "doubt", &hello, State::HandedOver { at_ms: 1, draft: None }).await;
     assert!(mail.send_mail(hello.clone(), "doubt", true).await.unwrap_err().to_string().contains("nothing was sent"), "a person said: again");
-    left(&settings, "doubt 2", &hello, State::HandedOver { at_ms: 1, draft: None });
+    left(&settings, "doubt 2", &hello, State::HandedOver { at_ms: 1, draft: None }).await;
     assert_eq!(mail.settle_mail("doubt 2", true).await.unwrap().done, Some(true));
     assert!(mail.settle_mail("doubt 2", false).await.is_err());
 }
@@ -158,7 +158,7 @@ async fn every_state_a_crash_can_leave() {
 async fn one_key_is_sent_by_one_at_a_time() {
     let home = tempfile::tempdir().unwrap();
     let mail = Mail::new(settings(&home)).unwrap();
-    let held = Outbox::open(&home.path().join("outbox")).unwrap().take("k", true).unwrap();
+    let held = Outbox::open(&home.path().join("outbox"), None).unwrap().take("k", true).await.unwrap();
     assert!(matches!(mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await, Err(MailError::Busy)));
     assert_eq!(mail.look_up_mail("k").await.unwrap().done, None);
     drop(held);
@@ -185,4 +185,85 @@ async fn a_password_does_not_travel_in_the_clear() {
     let e = mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await.unwrap_err();
     assert!(e.to_string().contains("in the clear"), "{e}");
     assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(false));
+}
+
+/// An outbox in memory, as several servers would share one.
+#[derive(Default)]
+struct MemoryOutbox {
+    states: std::sync::Mutex<std::collections::BTreeMap<String, (u64, Vec<u8>)>>,
+    mails: std::sync::Mutex<std::collections::BTreeMap<String, Vec<u8>>>,
+}
+
+#[async_trait::async_trait]
+impl SharedOutbox for MemoryOutbox {
+    async fn state(&self, name: &str) -> Result<Option<(u64, Vec<u8>)>, String> {
+        Ok(self.states.lock().unwrap().get(name).cloned())
+    }
+
+    async fn put_state(&self, name: &str, version: u64, state: &[u8]) -> Result<Option<u64>, String> {
+        let mut states = self.states.lock().unwrap();
+        if states.get(name).map_or(0, |(version, _)| *version) != version {
+            return Ok(None);
+        }
+        states.insert(name.to_owned(), (version + 1, state.to_vec()));
+        Ok(Some(version + 1))
+    }
+
+    async fn mail(&self, name: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.mails.lock().unwrap().get(name).cloned())
+    }
+
+    async fn put_mail(&self, name: &str, mail: Option<&[u8]>) -> Result<(), String> {
+        let mut mails = self.mails.lock().unwrap();
+        match mail {
+            Some(mail) => mails.insert(name.to_owned(), mail.to_vec()),
+            None => mails.remove(name),
+        };
+        Ok(())
+    }
+}
+
+/// Two servers on two machines: the second one takes over what the first one left in each state.
+#[tokio::test]
+async fn another_server_knows_what_the_first_one_did() {
+    let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let shared = Arc::new(MemoryOutbox::default());
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let smtp = SmtpSettings { host: "127.0.0.1".into(), port: Some(nobody), tls: Tls::None, ..SmtpSettings::default() };
+    let [left, right] = homes
+        .each_ref()
+        .map(|home| Mail::shared(Settings { transport: Transport::Smtp(smtp.clone()), ..settings(home) }, Some(shared.clone())).unwrap());
+    let hello = letter("a@b.cd", "s", "b");
+    assert_eq!(right.look_up_mail("never").await.unwrap().done, Some(false));
+    for (key, state, done) in [
+        ("intended", State::Intended { draft: None }, Some(false)),
+        ("handed over", State::HandedOver { at_ms: 1, draft: None }, None),
+        ("confirmed", State::Confirmed { at_ms: 1, reply: "250 ok".into() }, Some(true)),
+    ] {
+        let mut slot = left.inner.intend(&hello, key).await.unwrap();
+        slot.turn(state).await.unwrap();
+        drop(slot);
+        assert_eq!(right.look_up_mail(key).await.unwrap().done, done, "{key}");
+        match right.send_mail(hello.clone(), key, false).await {
+            Ok(sent) => assert!(key == "confirmed" && sent.already && sent.path.is_empty(), "{key}: {sent:?}"),
+            // The text of the mail came from the shared outbox: the server was tried.
+            Err(e) => assert!(e.to_string().contains(if key == "intended" { "nothing was sent" } else { "not known" }), "{key}: {e}"),
+        }
+    }
+    assert!(!shared.mails.lock().unwrap().contains_key(&outbox::digest("confirmed")), "a text is kept until it is sent");
+}
+
+/// The first server is slow and still at work while the second one takes over: one of them hands the mail over.
+#[tokio::test]
+async fn of_two_servers_one_hands_a_mail_over() {
+    let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let shared = Arc::new(MemoryOutbox::default());
+    let [left, right] = homes.each_ref().map(|home| Mail::shared(settings(home), Some(shared.clone())).unwrap());
+    let hello = letter("a@b.cd", "s", "b");
+    let mut first = left.inner.intend(&hello, "k").await.unwrap();
+    let mut second = right.inner.intend(&hello, "k").await.unwrap();
+    second.turn(State::HandedOver { at_ms: 1, draft: None }).await.unwrap();
+    assert!(matches!(first.turn(State::HandedOver { at_ms: 2, draft: None }).await, Err(MailError::Busy)));
+    drop(first);
+    assert_eq!(left.look_up_mail("k").await.unwrap().done, None);
 }
