@@ -1,10 +1,11 @@
-"""Packs the teacher's published weights to int8 by row, so that they can be copied to the training machine in two parts.
+"""Packs published weights to int8 by row, so that they can be copied to the training machine.
 
-    python pack_base.py model.safetensors mpnet.int8
+    python pack_base.py mpnet model.safetensors mpnet.int8
+    python pack_base.py minilm model.fp16.safetensors minilm.int8
 """
 
 import sys
 
 import model
 
-model.pack(model.base_weights(sys.argv[1], model.MPNET), sys.argv[2])
+model.pack(model.base_weights(sys.argv[2], {"mpnet": model.MPNET, "minilm": model.MINILM}[sys.argv[1]]), sys.argv[3])

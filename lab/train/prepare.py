@@ -9,7 +9,7 @@ known), `s` source, `k` weight.
 
 import argparse, collections, gzip, hashlib, json, pathlib, random, re
 
-import claims, perturb, templates
+import claims, hard, perturb, templates
 
 SEED = 20261116
 DROPPED = {"tabfact", "strategyqa", "scitab"}  # Did not help in the first experiment.
@@ -228,6 +228,117 @@ def from_templates(rng, count, pool):
     return out
 
 
+def page_around(passage, said, others, rng):
+    """A premise that has the sentence: the passage, some sentences around it, or a long page."""
+    title = f"{passage['title']}. " if passage["title"] and not passage["text"].startswith(passage["title"]) and rng.random() < 0.7 else ""
+    parts = sentences(passage["text"])
+    kind = rng.random()
+    if kind < 0.35 and said in parts:
+        at = parts.index(said)
+        return title + " ".join(parts[max(0, at - rng.randint(0, 2)) : at + 1 + rng.randint(0, 2)])
+    text = title + " ".join(passage["text"].split()[:260])
+    if kind > 0.75 and others:
+        other = rng.choice(others)
+        both = [text, f"{other['title']}. " + " ".join(other["text"].split()[:120])]
+        rng.shuffle(both)
+        return " ".join(both)
+    return text
+
+
+def hard_sentences(rows, contrary, rng, count):
+    """Claims from sentences of passages: each sentence gives one that holds and one that does not, over the same premise."""
+    science = [row for row in rows if row["source"].startswith(("covid", "entailment"))]
+    out = []
+    while len(out) < count:
+        row = rng.choice(science if science and rng.random() < 0.15 else rows)
+        passage = rng.choice(row["passages"])
+        parts = [s for s in sentences(passage["text"]) if 6 <= len(s.split()) <= 45]
+        plain = [s for s in parts if not hard.PRONOUN.match(s)] or parts
+        if not plain:
+            continue
+        said = rng.choice(plain)
+        others = [p for p in row["passages"] if p is not passage]
+        premise = page_around(passage, said, others, rng)
+        if said not in premise:
+            continue
+        kind = rng.random()
+        made = []
+        if kind < 0.15:
+            name, made = "own_hard_names", hard.swapped_names(said, rng)
+        elif kind < 0.42:
+            name, made = "own_hard_numbers", hard.swapped_numbers(said, rng)
+        elif kind < 0.72:
+            name, made = "own_hard_turned", hard.turned(said, rng)
+        elif kind < 0.88:
+            name, made = "own_hard_limits", hard.limits(said, rng)
+        elif kind < 0.93:
+            name = "own_hard_inside"
+            made = [(new, "refuted")] if (new := hard.flip_inside(said, contrary, rng)) else []
+        elif len(parts) >= 2:
+            name = "own_hard_several"
+            inside = [s for s in parts if s in premise]
+            picked = rng.sample(inside, min(len(inside), rng.choice([2, 2, 2, 3])))
+            if len(picked) < 2:
+                continue
+            picked.sort(key=parts.index)
+            good = [hard.same(s, rng) if rng.random() < 0.6 else s for s in picked]
+            made = [(hard.joined(good, rng), "supported")]
+            at = rng.randrange(len(good))
+            if new := hard.changed(good[at], contrary, rng):
+                made.append((hard.joined([*good[:at], new, *good[at + 1 :]], rng), "not_enough"))
+            if rng.random() < 0.2 and (less := premise.replace(picked[at], " ").strip()) and len(less.split()) > 15:
+                out.append(pair(less, hard.joined(good, rng), "not_enough", 2, name, 0.7))
+        for claim, label in made:
+            out.append(pair(premise, claim, label, 3 if label == "supported" else 2, name, 0.8))
+        # What holds is as near to the sentence as what does not.
+        if made and name != "own_hard_several" and all(label != "supported" for _, label in made):
+            near = hard.same(said, rng) if rng.random() < 0.7 else said
+            out.append(pair(premise, near, "supported", 3, name, 0.6))
+    return out[:count]
+
+
+def hard_claims(rows, contrary, rng, count):
+    """From pairs labelled by people: limits in place of amounts, other words, claims of several facts."""
+    by_premise = collections.defaultdict(list)
+    for row in rows:
+        if row["w"] == 3 and not row["s"].startswith(("own", "med", "conjnli", "snli", "infotabs")):
+            by_premise[row["p"]].append(row)
+    several = [group for group in by_premise.values() if len({row["h"] for row in group}) >= 2]
+    supported = [row for group in by_premise.values() for row in group if row["y"] == 0]
+    out = []
+    while len(out) < count:
+        kind = rng.random()
+        if kind < 0.35 and several:
+            group = rng.sample(rng.choice(several), 2)
+            if group[0]["h"] == group[1]["h"]:
+                continue
+            labels = {row["y"] for row in group}
+            label = "supported" if labels == {0} else "refuted" if 1 in labels else "not_enough"
+            out.append(pair(group[0]["p"], hard.joined([row["h"] for row in group], rng), label, 3, "own_hard_several", 0.8))
+            continue
+        row = rng.choice(supported)
+        if kind < 0.7:
+            for claim, label in hard.limits(row["h"], rng):
+                out.append(pair(row["p"], claim, label, 3 if label == "supported" else 2, "own_hard_limits", 0.8))
+        elif kind < 0.85:
+            if new := hard.reworded(row["h"], rng):
+                out.append(pair(row["p"], new, "supported", 3, "own_hard_reworded", 0.6))
+        elif made := hard.turned(row["h"], rng):
+            for claim, label in made:
+                out.append(pair(row["p"], claim, label, 3 if label == "supported" else 2, "own_hard_turned", 0.8))
+        elif new := hard.flip_inside(row["h"], contrary, rng):
+            out.append(pair(row["p"], new, "refuted", 2, "own_hard_inside", 0.8))
+    return out[:count]
+
+
+def hard_changes(rng, count, pool):
+    out = []
+    for _ in range(count):
+        text, claim, label = hard.changes(rng)
+        out.append(pair(surrounded(text, pool, rng, 150) if rng.random() < 0.5 else text, claim, label, 3, "own_hard_changes", 0.7))
+    return out
+
+
 def unlabelled(train, questions, rng, count):
     """Pairs for the teacher alone: claims against premises they were not written for, changed twice, or cut."""
     by_word = collections.defaultdict(list)
@@ -306,6 +417,10 @@ def main():
         row["passages"] = [row["passages"][at] for at in keep]
     questions["train"] = [row for row in questions["train"] if row["passages"]]
 
+    vocabulary = collections.Counter(word for row in questions["train"] for p in row["passages"] for word in re.findall(r"[a-z][a-z-]{3,}", p["text"]))
+    vocabulary.update(word for row in parts["train"] for word in re.findall(r"[a-z][a-z-]{3,}", row["h"]))
+    contrary = hard.contraries({word for word, count in vocabulary.items() if count >= 12})
+
     for part in parts:
         rng = random.Random(f"{SEED} {part}")
         pool = sorted({s for row in questions[part] for p in row["passages"] for s in sentences(p["text"])[:3]})
@@ -318,17 +433,25 @@ def main():
         own += from_questions(questions[part], name_pool, rng)
         own += from_sentences(questions[part], rng, int(60_000 * share))
         own += from_templates(rng, int(24_000 * share), pool)
+        # With a generator of their own, so that the pairs of before stay the same.
+        hard_rng = random.Random(f"{SEED} hard {part}")
+        labelled_rows = [row for row in parts[part] if row["s"] not in HELD_OUT]
+        added = hard_sentences(questions[part], contrary, hard_rng, int(110_000 * share))
+        added += hard_claims(labelled_rows, contrary, hard_rng, int(40_000 * share))
+        added += hard_changes(hard_rng, int(16_000 * share), pool)
         if part == "train":
             rows = parts[part] + own
             # Long pages: the same pair with other text around it.
             long = [dict(row, p=surrounded(row["p"], pool, rng), s=row["s"] + "_long") for row in rng.sample(rows, int(0.17 * len(rows))) if len(row["p"].split()) < 120]
             rows += long
             rng.shuffle(rows)
-            parts[part] = rows
             extra = unlabelled(rows, questions[part], rng, 110_000)
+            rows += added
+            hard_rng.shuffle(rows)
+            parts[part] = rows
         else:
             long = [dict(row, p=surrounded(row["p"], pool, rng), s=row["s"] + "_long") for row in rng.sample(parts[part], len(parts[part]) // 4) if row["s"] not in HELD_OUT]
-            parts[part] = parts[part] + own + long
+            parts[part] = parts[part] + own + long + added
 
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "test").mkdir(exist_ok=True)
@@ -349,7 +472,8 @@ def main():
         name = "own_qa" if row["s"].startswith("own_qa") else "long_pages" if row["s"].endswith("_long") else row["s"]
         sets[name].append(row)
     rng = random.Random(SEED)
-    for name, rows in sorted(sets.items()):
+    # Sets that were added later come last, so that the others stay the same.
+    for name, rows in sorted(sets.items(), key=lambda one: (one[0].startswith("own_hard"), one[0])):
         rng.shuffle(rows)
         as_eval(rows[:TEST_ROWS_MAX], options.out / "test" / f"{name}.jsonl")
     manifest["counts"] = {part: dict(sorted(collections.Counter(row["s"] for row in rows).items())) for part, rows in [*parts.items(), ("unlabelled", extra)]}

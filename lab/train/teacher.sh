@@ -1,11 +1,8 @@
 #!/usr/bin/env bash
-# On the training machine, in the folder with scripts, data and weights: waits for the data, trains the teacher, scores all pairs with it.
+# On the training machine, in the folder with scripts, data and weights: trains the teacher, scores all pairs with it.
 set -eu
 cd "$(dirname "$0")"
-for _ in $(seq 300); do [ -f data/manifest.json ] && break; sleep 1; done
-cp -f signals.jsonl data/ 2>/dev/null || true
-cat mpnet.int8.0* > mpnet.int8
 export PYTHONUNBUFFERED=1
-python3 train.py teacher --base mpnet.int8 --data data --keep keep --tokenizer tokenizer.json --seconds "${TEACHER_SECONDS:-360}" --out out
-python3 train.py score --data data --keep keep --tokenizer tokenizer.json
-touch keep/scored
+common="--data data --keep keep --tokenizer tokenizer.json"
+python3 train.py teacher --base mpnet.int8 --out teacher $common --epochs 3 --size 128 --seconds "${TEACHER_SECONDS:-420}" | tee teacher.log
+python3 train.py score --out teacher $common

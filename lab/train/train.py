@@ -1,11 +1,11 @@
 """Trains the teacher and the student, and measures both.
 
-    python train.py teacher --base mpnet.int8 --data DATA --keep KEEP
-    python train.py score   --data DATA --keep KEEP                     the teacher's logits for every training pair
-    python train.py student --base minilm.safetensors --data DATA --keep KEEP --out OUT
+    python train.py teacher --base mpnet.int8 --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT
+    python train.py score   --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT                   the teacher's logits for every training pair
+    python train.py student --base minilm.int8 --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT
 """
 
-import argparse, gzip, hashlib, json, math, pathlib, random, time
+import argparse, gzip, hashlib, json, math, pathlib, time
 
 import numpy as np
 import torch
@@ -19,8 +19,10 @@ TOKENS_MAX = 352
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def rows_of(path, limit=None):
-    with gzip.open(path, "rt", encoding="utf-8") as file:
+def rows_of(folder, name, limit=None):
+    """The rows of `name.jsonl.gz`, or of `name.jsonl` where the text came unpacked."""
+    path = folder / f"{name}.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") if path.exists() else open(folder / f"{name}.jsonl", encoding="utf-8") as file:
         return [json.loads(line) for _, line in zip(range(limit or 10**9), file)]
 
 
@@ -33,8 +35,8 @@ def encode(rows, tokenizer_path):
     out = []
     for start in range(0, len(rows), 20_000):
         part = rows[start : start + 20_000]
-        ps = [e.ids for e in tokenizer.encode_batch([r["p"] for r in part], add_special_tokens=False)]
-        hs = [e.ids for e in tokenizer.encode_batch([r["h"] for r in part], add_special_tokens=False)]
+        ps = [e.ids for e in tokenizer.encode_batch_fast([r["p"] for r in part], add_special_tokens=False)]
+        hs = [e.ids for e in tokenizer.encode_batch_fast([r["h"] for r in part], add_special_tokens=False)]
         for p, h in zip(ps, hs):
             h = h[:120]
             p = p[: TOKENS_MAX - 3 - len(h)]
@@ -42,29 +44,36 @@ def encode(rows, tokenizer_path):
     return out
 
 
-def batches(encoded, size, rng=None):
+class OnDevice:
+    """Encoded pairs in the memory of the device, so that a batch is cut out there."""
+
+    def __init__(self, encoded):
+        self.lengths = np.array([len(ids) for ids, _ in encoded] or [0])
+        self.starts = torch.from_numpy(np.concatenate([[0], np.cumsum(self.lengths)[:-1]])).to(DEVICE)
+        self.sizes = torch.from_numpy(self.lengths).to(DEVICE)
+        self.begins = torch.tensor([begin for _, begin in encoded], device=DEVICE)
+        self.ids = torch.from_numpy(np.concatenate([ids for ids, _ in encoded] or [np.zeros(1, np.int32)])).to(DEVICE)
+
+    def batch(self, group):
+        """(ids, kinds, indexes), padded to a multiple of 16."""
+        longest = -(-int(self.lengths[group].max()) // 16) * 16
+        at = torch.from_numpy(np.asarray(group)).to(DEVICE, non_blocking=True)
+        places = torch.arange(longest, device=DEVICE)[None]
+        is_there = places < self.sizes[at][:, None]
+        ids = torch.where(is_there, self.ids[(self.starts[at][:, None] + places).clamp(max=len(self.ids) - 1)].long(), 0)
+        kinds = ((places >= self.begins[at][:, None]) & is_there).long()
+        return ids, kinds, at
+
+
+def batches(lengths, size, rng=None):
     """Rows of similar length together; shuffled when there is a generator."""
-    order = list(range(len(encoded)))
-    if rng:
-        rng.shuffle(order)
-        order = [at for start in range(0, len(order), size * 50) for at in sorted(order[start : start + size * 50], key=lambda at: len(encoded[at][0]))]
-    else:
-        order.sort(key=lambda at: len(encoded[at][0]))
-    groups = [order[start : start + size] for start in range(0, len(order), size)]
-    if rng:
-        rng.shuffle(groups)
-    return groups
-
-
-def tensors(encoded, group):
-    longest = -(-max(len(encoded[at][0]) for at in group) // 16) * 16
-    ids, kinds = np.zeros((len(group), longest), np.int64), np.zeros((len(group), longest), np.int64)
-    for row, at in enumerate(group):
-        tokens, begin = encoded[at]
-        ids[row, : len(tokens)] = tokens
-        kinds[row, begin : len(tokens)] = 1
-    to = lambda array: torch.from_numpy(array).pin_memory().to(DEVICE, non_blocking=True) if DEVICE == "cuda" else torch.from_numpy(array)
-    return to(ids), to(kinds)
+    if rng is None:
+        order = np.argsort(lengths, kind="stable")
+        return [order[start : start + size] for start in range(0, len(order), size)]
+    order = rng.permutation(len(lengths))
+    blocks = [order[start : start + size * 50] for start in range(0, len(order), size * 50)]
+    groups = [block[start : start + size] for block in (block[np.argsort(lengths[block], kind="stable")] for block in blocks) for start in range(0, len(block), size)]
+    return [groups[at] for at in rng.permutation(len(groups))]
 
 
 def hard_loss(logits, labels, ways):
@@ -75,58 +84,58 @@ def hard_loss(logits, labels, ways):
     return torch.where(ways == 3, three, two) * (ways > 0)
 
 
-def train(net, rows, encoded, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, seconds_max=480):
+def train(net, rows, data, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, seconds_max=480, save=None):
+    """The rate falls with the steps or with the clock, whichever is further, so that it always reaches zero. `save` is called every two minutes."""
     net.to(DEVICE).train()
-    rng = random.Random(SEED)
+    rng = np.random.default_rng(SEED)
     decay = [p for n, p in net.named_parameters() if p.ndim > 1]
     other = [p for n, p in net.named_parameters() if p.ndim <= 1]
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01}, {"params": other, "weight_decay": 0.0}], lr=rate, fused=DEVICE == "cuda")
-    plan = [group for _ in range(epochs) for group in batches(encoded, size, rng)]
+    plan = [group for _ in range(epochs) for group in batches(data.lengths, size, rng)]
     labels = torch.tensor([r["y"] for r in rows], device=DEVICE)
     ways = torch.tensor([r["w"] for r in rows], device=DEVICE)
     weights = torch.tensor([r["k"] for r in rows], device=DEVICE)
     soft = torch.tensor(soft, device=DEVICE).float() if soft is not None else None
-    began, total, losses = time.time(), len(plan), []
+    # What only the teacher labelled is learnt from it alone.
+    share = torch.where(ways > 0, alpha, 1.0) if soft is not None else None
+    began, saved, total, losses = time.time(), time.time(), len(plan), []
     for step, group in enumerate(plan):
-        # The plan follows the clock when the machine is slower than expected, so that the rate always reaches zero.
-        done = step / total
-        lr = rate * min(1.0, done / 0.06) * (1 - done if done > 0.06 else 1.0)
+        done = max(step / total, (time.time() - began) / seconds_max)
+        if done >= 1:
+            print(f"out of time at step {step} of {total}", flush=True)
+            break
+        lr = rate * min(1.0, step / total / 0.04, done / 0.02) * (1 - done)
         for part in optimizer.param_groups:
             part["lr"] = lr
-        ids, kinds = tensors(encoded, group)
-        at = torch.tensor(group, device=DEVICE)
+        ids, kinds, at = data.batch(group)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
             logits = net(ids, kinds)
         loss = hard_loss(logits, labels[at], ways[at]) * weights[at]
         if soft is not None:
             near = F.kl_div(F.log_softmax(logits / heat, 1), F.softmax(soft[at] / heat, 1), reduction="none").sum(1) * heat**2
-            loss = alpha * near + (1 - alpha) * loss
+            loss = share[at] * near + (1 - share[at]) * loss
         loss = loss.mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
         optimizer.step()
         losses.append(loss.detach())
-        if step == 100:
-            per_step = (time.time() - began) / 101
-            fits = int(seconds_max / per_step)
-            if fits < total:
-                print(f"only {fits} of {total} steps fit in {seconds_max} s", flush=True)
-                total = fits
         if step % 500 == 0:
             print(f"step {step}/{total} loss {torch.stack(losses[-500:]).mean().item():.4f} lr {lr:.2e} {time.time() - began:.0f} s", flush=True)
-        if step + 1 >= total:
-            break
+        if save and time.time() - saved > 120:
+            save(net)
+            saved = time.time()
     return net
 
 
 @torch.no_grad()
-def logits_of(net, encoded, size=512):
+def logits_of(net, data, size=512):
     net.to(DEVICE).eval()
-    out = np.zeros((len(encoded), 3), np.float32)
-    for group in batches(encoded, size):
+    out = np.zeros((len(data.lengths), 3), np.float32)
+    for group in batches(data.lengths, size):
+        ids, kinds, _ = data.batch(group)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-            out[group] = net(*tensors(encoded, group)).cpu().numpy()
+            out[group] = net(ids, kinds).cpu().numpy()
     return out
 
 
@@ -149,7 +158,8 @@ def signals_of(folder):
         print("no signals: the rules get default weights", flush=True)
         return None
     lines = path.read_text().splitlines()
-    found = hashlib.sha256(gzip.decompress((folder / "calibrate.jsonl.gz").read_bytes())).hexdigest()
+    packed = folder / "calibrate.jsonl.gz"
+    found = hashlib.sha256(gzip.decompress(packed.read_bytes()) if packed.exists() else (folder / "calibrate.jsonl").read_bytes()).hexdigest()
     assert json.loads(lines[0]) == found, f"the signals are of other pairs: {lines[0]} {found}"
     return np.array([json.loads(line) for line in lines[1:]], float)
 
@@ -166,27 +176,25 @@ def auc(scores, truth):
     return (ranks[truth].sum() - positives * (positives + 1) / 2) / max(1, positives * (len(truth) - positives))
 
 
-def table(net, beta, folder, tokenizer):
+def table(rows, p, logits):
+    """By source, on the development split; the test sets are measured with `baton eval claims`, once."""
     lines, values = [], []
-    for path in sorted((folder / "test").glob("*.jsonl")):
-        rows = [json.loads(line) for line in open(path, encoding="utf-8")]
-        rows = [{"p": r["evidence"][0], "h": r["claim"], "y": r["label"]} for r in rows]
-        encoded = encode(rows, tokenizer)
-        logits = logits_of(net, encoded)
-        p = probability(beta, encoded, logits)
-        truth = np.array([r["y"] == "supported" for r in rows])
-        refuted = np.array([r["y"] == "refuted" for r in rows])
-        said = p >= 0.5
-        sensitivity = said[truth].mean() if truth.any() else math.nan
-        specificity = (~said[~truth]).mean() if (~truth).any() else math.nan
-        balanced = np.nanmean([sensitivity, specificity])
-        pairs = truth.any() and (~truth).any()
-        area = auc(p, truth) if pairs else math.nan
-        caught = (logits[refuted].argmax(1) == 1).mean() if refuted.any() else math.nan
-        lines.append(f"{path.stem:28} n {len(rows):4} balanced {balanced:.3f} auc {area:.3f} accepts {sensitivity:.3f} rejects {specificity:.3f} refuted found {caught:.3f}")
-        if pairs and not path.stem.startswith(("own", "long")):
-            values.append((balanced, area))
-    lines.append(f"mean over {len(values)} sets of others: balanced {np.mean([v[0] for v in values]):.3f} auc {np.mean([v[1] for v in values]):.3f}")
+    truth, refuted = np.array([r["y"] == 0 for r in rows]), np.array([r["y"] == 1 and r["w"] == 3 for r in rows])
+    source = np.array([r["s"].removesuffix("_long") for r in rows])
+    for name in sorted(set(source)):
+        its = source == name
+        said = p[its] >= 0.5
+        yes, no = truth[its], ~truth[its]
+        sensitivity = said[yes].mean() if yes.any() else math.nan
+        specificity = (~said[no]).mean() if no.any() else math.nan
+        area = auc(p[its], yes) if yes.any() and no.any() else math.nan
+        caught = (logits[its & refuted].argmax(1) == 1).mean() if (its & refuted).any() else math.nan
+        lines.append(f"{name:28} n {its.sum():4} balanced {np.nanmean([sensitivity, specificity]):.3f} auc {area:.3f} accepts {sensitivity:.3f} rejects {specificity:.3f} refuted found {caught:.3f}")
+        if its.sum() >= 40 and yes.any() and no.any():
+            values.append((name.startswith("own"), np.nanmean([sensitivity, specificity]), area))
+    for own in (False, True):
+        some = [v for v in values if v[0] == own]
+        lines.append(f"mean of {len(some)} {'own' if own else 'public'} sources: balanced {np.mean([v[1] for v in some]):.4f} auc {np.mean([v[2] for v in some]):.4f}")
     return lines
 
 
@@ -196,12 +204,12 @@ def main():
     options.add_argument("--base", type=pathlib.Path)
     options.add_argument("--data", type=pathlib.Path, required=True)
     options.add_argument("--keep", type=pathlib.Path, required=True)
-    options.add_argument("--out", type=pathlib.Path)
+    options.add_argument("--out", type=pathlib.Path, required=True)
     options.add_argument("--tokenizer", type=pathlib.Path, required=True)
     options.add_argument("--epochs", type=int)
     options.add_argument("--rate", type=float)
-    options.add_argument("--size", type=int, default=128)
-    options.add_argument("--alpha", type=float, default=0.7)
+    options.add_argument("--size", type=int, default=256)
+    options.add_argument("--alpha", type=float, default=0.6)
     options.add_argument("--limit", type=int)
     options.add_argument("--seconds", type=int, default=480)
     o = options.parse_args()
@@ -209,59 +217,60 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = True
     o.keep.mkdir(parents=True, exist_ok=True)
     began = time.time()
-    rows = rows_of(o.data / "train.jsonl.gz", o.limit)
+    rows = rows_of(o.data, "train", o.limit)
     # Unlabelled pairs are of use only with the teacher's scores; without a teacher the student learns from the labels alone.
-    has_teacher = o.mode == "score" or (o.keep / "soft.npy").exists()
-    more = rows_of(o.data / "unlabelled.jsonl.gz", o.limit) if o.mode != "teacher" and has_teacher else []
-    encoded, encoded_more = encode(rows, o.tokenizer), encode(more, o.tokenizer)
-    held = rows_of(o.data / "calibrate.jsonl.gz", o.limit)
+    has_teacher = o.mode == "score" or o.mode == "student" and (o.keep / "soft.npy").exists() and o.alpha > 0
+    more = rows_of(o.data, "unlabelled", o.limit) if has_teacher else []
+    held = rows_of(o.data, "calibrate", o.limit)
     encoded_held = encode(held, o.tokenizer)
-    print(f"{len(rows)} + {len(encoded_more)} pairs, mean {np.mean([len(e[0]) for e in encoded]):.0f} tokens, read in {time.time() - began:.0f} s, on {DEVICE}", flush=True)
+    data, data_held = OnDevice(encode(rows + more, o.tokenizer)), OnDevice(encoded_held)
+    print(f"{len(rows)} + {len(more)} pairs, mean {data.lengths.mean():.0f} tokens, read in {time.time() - began:.0f} s, on {DEVICE}", flush=True)
     if o.mode == "score":
         net = M.CrossEncoder(M.MPNET)
         net.load_state_dict(torch.load(o.keep / "teacher.pt", map_location="cpu"))
-        np.save(o.keep / "soft.npy", np.concatenate([logits_of(net, encoded), logits_of(net, encoded_more)]))
-        print(f"scored in {time.time() - began:.0f} s")
+        np.save(o.keep / "soft.npy", logits_of(net, data))
+        print(f"scored in {time.time() - began:.0f} s", flush=True)
         return
     config = M.MPNET if o.mode == "teacher" else M.MINILM
     net = M.CrossEncoder(config)
-    M.load_arrays(net, M.unpack(o.base) if o.mode == "teacher" else M.base_weights(o.base, config))
+    M.load_arrays(net, M.base_weights(o.base, config) if o.base.suffix == ".safetensors" else {name: value for name, value in M.unpack(o.base).items() if name not in ("calibration", "decision")})
+    arrays_of = lambda net: {name: value.float().cpu().numpy() for name, value in net.state_dict().items()}
+    o.out.mkdir(parents=True, exist_ok=True)
     if o.mode == "teacher":
-        train(net, rows, encoded, o.epochs or 3, o.rate or 3e-5, o.size, seconds_max=o.seconds)
+        train(net, rows, data, o.epochs or 3, o.rate or 4e-5, o.size, seconds_max=o.seconds, save=lambda net: torch.save(net.state_dict(), o.keep / "teacher.part.pt"))
         torch.save(net.state_dict(), o.keep / "teacher.pt")
     else:
         soft = np.load(o.keep / "soft.npy") if has_teacher else None
-        train(net, rows + more, encoded + encoded_more, o.epochs or 5, o.rate or 2e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds)
-        o.out.mkdir(parents=True, exist_ok=True)
-        arrays = {name: value.float().cpu().numpy() for name, value in net.state_dict().items()}
+        train(net, rows + more, data, o.epochs or 5, o.rate or 3e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds, save=lambda net: M.pack(arrays_of(net), o.out / "part.bin"))
+        arrays = arrays_of(net)
         M.pack(arrays, o.out / "verifier.bin")
         # What is measured is what is shipped: the rounded weights.
         M.load_arrays(net, M.unpack(o.out / "verifier.bin"))
-    logits = logits_of(net, encoded_held)
+    logits = logits_of(net, data_held)
     beta = calibrate(held, encoded_held, logits)
-    lines = [f"{o.mode}: calibration slope, length, constant: {beta}", *table(net, beta, o.data, o.tokenizer), f"{time.time() - began:.0f} s"]
+    p = probability(beta, encoded_held, logits)
+    lines = [f"{o.mode}: calibration slope, length, constant: {beta}", *table(held, p, logits), f"{time.time() - began:.0f} s"]
     print("\n".join(lines), flush=True)
-    if o.out:
-        o.out.mkdir(parents=True, exist_ok=True)
-        (o.out / f"{o.mode}.txt").write_text("\n".join(lines) + "\n")
+    (o.out / f"{o.mode}.txt").write_text("\n".join(lines) + "\n")
+    np.save(o.out / "calibrate_logits.npy", logits)
     if o.mode == "student":
-        weights = decision(held, signals_of(o.data), probability(beta, encoded_held, logits))
+        weights = decision(held, signals_of(o.data), p)
         print("decision", dict(zip(SIGNALS, np.round(weights, 3))), flush=True)
         M.pack({"calibration": np.array(beta), "decision": np.array(weights), **arrays}, o.out / "verifier.bin")
         # Pairs whose logits the Rust code must reproduce.
         with torch.no_grad():
             some = [held[at] for at in range(0, len(held), len(held) // 12)][:12]
-            some_encoded = encode(some, o.tokenizer)
+            some_data = OnDevice(encode(some, o.tokenizer))
             net.float().eval()
-            exact = [net(*tensors(some_encoded, [at]))[0].cpu().tolist() for at in range(len(some))]
+            exact = [net(*some_data.batch([at])[:2])[0].cpu().tolist() for at in range(len(some))]
         (o.out / "reference.json").write_text(json.dumps([{"evidence": r["p"], "claim": r["h"], "logits": e} for r, e in zip(some, exact)], indent=1, ensure_ascii=False) + "\n")
-        np.save(o.out / "calibrate_logits.npy", logits)
-        data = (o.out / "verifier.bin").read_bytes()
-        print("verifier.bin", len(data), hashlib.sha256(data).hexdigest(), flush=True)
+        content = (o.out / "verifier.bin").read_bytes()
+        print("verifier.bin", len(content), hashlib.sha256(content).hexdigest(), flush=True)
         # No file of more than 12 MB, so that each can be copied back.
-        for at in range(0, len(data), 12_000_000):
-            (o.out / f"verifier.bin.{at // 12_000_000}").write_bytes(data[at : at + 12_000_000])
+        for at in range(0, len(content), 12_000_000):
+            (o.out / f"verifier.bin.{at // 12_000_000}").write_bytes(content[at : at + 12_000_000])
         (o.out / "verifier.bin").unlink()
+        (o.out / "done").touch()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ use crate::decide::DecidedBy;
 use crate::derive::{self, Label};
 use crate::entail::Judgement;
 use crate::fact;
+use crate::limit::{self, Held};
 use crate::lists;
 use crate::number::Unit;
 use crate::polarity;
@@ -130,7 +131,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimTerms, spans: &Span
     let asked =
         labels.iter().fold(0, |mask, label| mask | label.stems.iter().filter_map(|id| wanted.bits.get(id)).fold(0, |mask, (bits, _)| mask | bits));
     let (mask, held) = windows.iter().take(3).fold((asked, 0), |(mask, held), window| (mask | window.mask, held | window.facts));
-    let held = held | derive::confirmed_numbers(claim, &reads);
+    let held = held | derive::confirmed_numbers(claim, &reads) | limit::held(claim, &reads);
     // Matching words scattered over a span count less.
     let scattered = reads.iter().map(|read| wanted.weight(cover(wanted, read, 0..read.words.len()))).fold(0.0, f32::max) * 0.85;
     let counted = wanted.weight(mask).max(scattered) + NUMBER_WEIGHT * held.count_ones() as f32;
@@ -209,6 +210,16 @@ fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, pr
         }
     };
     for number in &claim.numbers {
+        match limit::of_number(claim, number, reads) {
+            Some(Held::Holds) => continue,
+            Some(Held::Broken(given)) => {
+                let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
+                let what = shown(&number.words);
+                push(kind, what.clone(), format!("the limit {what} does not fit {given} in {place}"));
+                continue;
+            }
+            None => {}
+        }
         let is_asked = labels.iter().any(|label| number.is_year() && label.numbers.iter().any(|asked| number.is_borne_out_by(asked)));
         let is_given = reads.iter().any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given)));
         if let Some(counted) = derive::miscounted(claim, number, reads, spans) {
@@ -226,6 +237,15 @@ fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, pr
         }
     }
     for date in &claim.dates {
+        match limit::of_date(claim, date, reads) {
+            Some(Held::Holds) => continue,
+            Some(Held::Broken(given)) => {
+                let what = shown(&date.words);
+                push(ProblemKind::Date, what.clone(), format!("the limit {what} does not fit {given} in {place}"));
+                continue;
+            }
+            None => {}
+        }
         if !reads.iter().any(|read| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years))) {
             let what = shown(&date.words);
             push(ProblemKind::Date, what.clone(), format!("the date {what} is not in {place}"));
@@ -424,7 +444,7 @@ type Kind = for<'w> fn(&'w [Word], &Range<usize>) -> Option<&'w str>;
 /// A number that the sources contain, but for something else: they count the same thing, or number the same name, differently.
 fn miscounted(claim: &Claim, reads: &[&Read], place: &str) -> Option<Problem> {
     for number in &claim.numbers {
-        if number.unit != Unit::None || number.is_year() {
+        if number.unit != Unit::None || number.is_year() || limit::of_number(claim, number, reads) == Some(Held::Holds) {
             continue;
         }
         for kind in [counted as Kind, numbered] {

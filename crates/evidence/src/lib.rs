@@ -67,6 +67,7 @@ mod judge;
 mod judged;
 mod label;
 mod language;
+mod limit;
 mod link;
 mod lists;
 mod number;

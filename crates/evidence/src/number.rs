@@ -54,6 +54,34 @@ impl Number {
         self.unit == Unit::None && self.value.fract() == 0.0 && (1000.0..=2100.0).contains(&self.value) && self.is_bare
     }
 
+    /// Whether both are amounts of the same kind, so that one can be a limit of the other.
+    pub(crate) fn is_comparable_with(&self, given: &Number) -> bool {
+        match (self.unit, given.unit) {
+            (Unit::Measure(a), Unit::Measure(b)) => a.kind == b.kind,
+            (Unit::None, Unit::None) => !self.is_year() && !given.is_year(),
+            (Unit::Percent, Unit::Percent) => true,
+            (Unit::Money(a), Unit::Money(b)) => a == b,
+            _ => false,
+        }
+    }
+
+    pub(crate) fn in_base_unit(&self) -> f64 {
+        match self.unit {
+            Unit::Measure(measure) => self.value * measure.factor,
+            _ => self.value,
+        }
+    }
+
+    /// The values that a number without a limit may stand for, in the base unit: one, or a range if it is approximate (`about 80`, `nearly 80`).
+    pub(crate) fn interval(&self) -> (f64, f64) {
+        let around = if self.hedge == Hedge::None { 0.0 } else { self.round * 0.5 };
+        let factor = match self.unit {
+            Unit::Measure(measure) => measure.factor,
+            _ => 1.0,
+        };
+        ((self.value - around) * factor, (self.value + around) * factor)
+    }
+
     /// Whether a source with `given` confirms a claim of `self`.
     pub(crate) fn is_borne_out_by(&self, given: &Number) -> bool {
         let (mut claim, mut source) = (self.value, given.value);
