@@ -9,7 +9,8 @@ import { root } from "./harness.mjs";
 const CONFUSING = [
   "thinks here", "thinks nothing of its own", "left alone for another", "the line broke", "held against its sources", "no source carries", "by words, by meaning", "looking which tools there are",
   "try to go on", "what you like", "may destroy", "goes outside", "this really does it", "a token, please", "it did not, and leave it", "may this be looked up", "begun now ago", "cannot be listened on",
-  "are no json", "no server has any tool",
+  "are no json", "no server has any tool", "nothing more urgent was said", "nothing else is there", "looking who is there", "looking what is to be researched", "nobody asks anything", "gave up in the middle",
+  "too much is going on", "what was begun goes on", "to hear all of them",
 ];
 /// Headings and labels of the page; these words may be part of other texts, or data of a program.
 const WHOLE = ["the work", "look", "kept", "only reads"];
