@@ -1,4 +1,4 @@
-//! Limits the calls to an endpoint: so many at once, and none while it is known to be down.
+//! Limits the calls to an endpoint: `calls_max` at once, and none while it is known to be down.
 //!
 //! ```text
 //!            failures_max in a row             open_ms passed: one may try
@@ -8,7 +8,7 @@
 //!     └───────────────────────────────── answered ───────────────────────────────┘
 //! ```
 //!
-//! What counts as failed is only what says that the endpoint is down: no line, a 5xx, a call that hung until it was dropped.
+//! Only these count as failed: no connection, a status 5xx, a call that was dropped after it hung.
 //! A refusal (a bad key, too many requests) is an answer of an endpoint that is up.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -25,7 +25,7 @@ const OPEN_FOR: Duration = Duration::from_secs(15);
 /// A call dropped after so long without an answer counts as a failure of the endpoint, not as a cancellation.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
 
-pub struct Guard {
+pub(crate) struct Guard {
     name: String,
     turns: Semaphore,
     state: Arc<Mutex<State>>,
@@ -39,15 +39,15 @@ enum State {
 }
 
 impl Guard {
-    pub fn new(name: &str, calls_max: usize) -> Self {
+    pub(crate) fn new(name: &str, calls_max: usize) -> Self {
         let calls_max = calls_max.clamp(1, Semaphore::MAX_PERMITS);
         Guard { name: name.to_owned(), turns: Semaphore::new(calls_max), state: Arc::new(Mutex::new(State::Closed { failures: 0 })) }
     }
 
-    pub async fn through<T>(&self, call: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
+    pub(crate) async fn run<T>(&self, call: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
         let turn = self.turns.acquire().await;
         let Ok(_turn) = turn else { return Err(ModelError::again(FailureKind::Internal, "the endpoint's queue is closed")) };
-        // Asked after the wait: what was up when we queued may be down now.
+        // Checked after the wait: the endpoint may have failed since.
         self.enter()?;
         let watch = Watch { state: self.state.clone(), began: Instant::now(), settled: false };
         let result = call.await;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     async fn fail(guard: &Guard, trouble: ModelError) -> ModelError {
-        guard.through(async { Err::<(), _>(trouble) }).await.unwrap_err()
+        guard.run(async { Err::<(), _>(trouble) }).await.unwrap_err()
     }
 
     #[tokio::test(start_paused = true)]
@@ -144,16 +144,16 @@ mod tests {
         for _ in 0..FAILURES_MAX {
             assert_eq!(fail(&guard, down()).await, down());
         }
-        let refused = guard.through(async { Ok(1) }).await.unwrap_err();
+        let refused = guard.run(async { Ok(1) }).await.unwrap_err();
         assert!(matches!(refused.remedy, Remedy::Again { after_ms: Some(ms) } if ms > 0), "{refused:?}");
         assert!(refused.message.contains("there"));
         tokio::time::sleep(OPEN_FOR).await;
         assert_eq!(fail(&guard, down()).await, down());
-        assert!(guard.through(async { Ok(1) }).await.is_err(), "a failed try opens it again");
+        assert!(guard.run(async { Ok(1) }).await.is_err(), "a failed try opens it again");
         tokio::time::sleep(OPEN_FOR).await;
-        assert_eq!(guard.through(async { Ok(1) }).await, Ok(1));
+        assert_eq!(guard.run(async { Ok(1) }).await, Ok(1));
         assert_eq!(fail(&guard, down()).await, down());
-        assert_eq!(guard.through(async { Ok(2) }).await, Ok(2));
+        assert_eq!(guard.run(async { Ok(2) }).await, Ok(2));
     }
 
     #[tokio::test(start_paused = true)]
@@ -163,22 +163,22 @@ mod tests {
             fail(&guard, ModelError::user("no key")).await;
             fail(&guard, ModelError::again(FailureKind::Refused, "429")).await;
         }
-        assert_eq!(guard.through(async { Ok(1) }).await, Ok(1));
+        assert_eq!(guard.run(async { Ok(1) }).await, Ok(1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn calls_that_hang_until_they_are_dropped_count() {
         let guard = Guard::new("there", 4);
         for _ in 0..FAILURES_MAX {
-            let hang = guard.through(std::future::pending::<Result<(), ModelError>>());
+            let hang = guard.run(std::future::pending::<Result<(), ModelError>>());
             assert!(tokio::time::timeout(HUNG_AFTER * 2, hang).await.is_err());
         }
-        assert!(guard.through(async { Ok(1) }).await.is_err());
+        assert!(guard.run(async { Ok(1) }).await.is_err());
         tokio::time::sleep(OPEN_FOR).await;
-        let hang = guard.through(std::future::pending::<Result<(), ModelError>>());
+        let hang = guard.run(std::future::pending::<Result<(), ModelError>>());
         assert!(tokio::time::timeout(Duration::from_millis(1), hang).await.is_err());
         tokio::time::sleep(OPEN_FOR).await;
-        assert_eq!(guard.through(async { Ok(1) }).await, Ok(1), "a dropped try does not keep it half-open for ever");
+        assert_eq!(guard.run(async { Ok(1) }).await, Ok(1), "a dropped try does not keep it half-open for ever");
     }
 
     #[tokio::test(start_paused = true)]
@@ -195,7 +195,7 @@ mod tests {
                     now.fetch_sub(1, Ordering::SeqCst);
                     Ok(())
                 };
-                guard.through(call).await
+                guard.run(call).await
             }));
         }
         for call in calls {
