@@ -17,8 +17,10 @@ use matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
 /// Which of the two compilations runs here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
+    /// Compiled for AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// Compiled for any processor.
     Portable,
 }
 
@@ -36,6 +38,7 @@ macro_rules! dispatch {
 
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for AVX2 are called where it was detected"))]
 impl Kernel {
+    /// The fastest compilation that this processor can run.
     pub fn detect() -> Kernel {
         #[cfg(target_arch = "x86_64")]
         if std::arch::is_x86_feature_detected!("avx2") && std::arch::is_x86_feature_detected!("fma") {
@@ -50,11 +53,13 @@ impl Kernel {
         dispatch!(self, multiply(rows, matrix, out));
     }
 
+    /// Quantizes rows of `width` values to int8, each with its own scale.
     pub fn quantize(self, values: &[f32], width: usize, rows: &mut Rows) {
         rows.reset(values.len() / width, width);
         dispatch!(self, quantize(values, rows));
     }
 
+    /// Applies GELU to each value in place.
     pub fn gelu(self, values: &mut [f32]) {
         dispatch!(self, gelu(values));
     }
