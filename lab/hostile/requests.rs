@@ -23,7 +23,7 @@ fn request(name: &'static str, method: &'static str, path: impl Into<String>, bo
     Request { name, method, path: path.into(), body }
 }
 
-/// Everything that is sent with a token. `other` names somebody else's things: a thread, a run, a user.
+/// All requests with a token. `other` names things of another user: a thread, a run, a user.
 pub(crate) fn all(other: &OtherUser) -> Vec<Request> {
     let mut all = large();
     all.extend(nested());
@@ -136,7 +136,7 @@ fn rendered() -> Vec<Request> {
     answers().into_iter().map(|(question, _)| ask(question)).collect()
 }
 
-/// Names of what is somebody else's, where one's own is meant.
+/// Names of another user's things, used in place of one's own.
 fn of_others(other: &OtherUser) -> Vec<Request> {
     let OtherUser { user, thread, run } = other;
     let forged = json!({ "at_step": 0, "replies": [{ "task": "0.0", "value": { "spans": [{ "text": "x", "address": format!("{user}/secret.md"), "source": "docs.search" }] } }] });

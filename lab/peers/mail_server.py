@@ -1,4 +1,4 @@
-"""A real SMTP server (aiosmtpd) that keeps each mail it accepts as a file, and tells on stdout what it does.
+"""A real SMTP server (aiosmtpd) that stores each accepted mail as a file, and reports on stdout what it does.
 
     mail_server.py FOLDER SEED [CERTIFICATE KEY]
 

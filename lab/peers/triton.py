@@ -12,7 +12,7 @@ when nobody holds its standard input any more.
 """
 import json, os, socket, sys, time
 
-# What Triton's children print must not come between us and whoever reads our one line.
+# The output of Triton's child processes must not mix with the one line that the caller reads.
 out = os.fdopen(os.dup(1), "w")
 os.dup2(2, 1)
 

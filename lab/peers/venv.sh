@@ -1,6 +1,6 @@
 # Sourced by the scripts beside it: makes a virtual environment once, and finds what the tests need.
 
-# venv NAME PACKAGE…: sets $python. An installation that was cut off, or of other packages, is made anew.
+# venv NAME PACKAGE…: sets $python. An installation that is incomplete, or has other packages, is replaced.
 venv() {
   local folder=target/peers/$1 packages
   shift

@@ -77,7 +77,7 @@ fn no_bytes_break_a_parser() {
     assert!(findings.is_empty(), "{}", findings.join("\n"));
 }
 
-/// A target that nobody feeds tests nothing, and a folder that no target reads neither.
+/// Every target has a corpus folder, and every folder has a target.
 #[test]
 fn every_target_has_a_corpus_and_the_other_way_round() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus");

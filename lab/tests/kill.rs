@@ -46,7 +46,7 @@ fn verify(known: &KnownState, folder: &Path) {
                 *times += 1;
                 assert!(
                     *times == 1 || nature_of(name) != Repeatability::Once,
-                    "{name} {key} attempt {attempt} was begun twice, and nobody was asked"
+                    "{name} {key} attempt {attempt} was begun twice, and no person was asked"
                 );
                 let answered = known.answered.get(key).into_iter().flatten().find(|(last, answer)| *last >= attempt && answer.life < *life);
                 assert!(answered.is_none(), "life {life} performed {name} {key} attempt {attempt} though {answered:?} was journalled");

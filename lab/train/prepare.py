@@ -408,7 +408,7 @@ def main():
             for row in rows_of(path):
                 gold = sorted({fact["passage"] for fact in row["facts"]}) or [0]
                 questions[part_of("q " + row["passages"][gold[0]]["title"])].append(row)
-    # A passage that is a distractor elsewhere stays on one side.
+    # A passage that is a distractor of another question stays on one side.
     held_titles = {p["title"] for part in ("calibrate", "test") for row in questions[part] for f in row["facts"] for p in [row["passages"][f["passage"]]]}
     for row in questions["train"]:
         gold = {fact["passage"] for fact in row["facts"]}

@@ -1,4 +1,4 @@
-// Runs before anything is painted, so that whoever chose the dark page never sees a white one first.
+// Runs before the first paint, so that the dark theme does not flash white.
 (function () {
   try {
     const theme = localStorage.getItem("baton.theme");

@@ -27,7 +27,7 @@ use wire::langserve::Description;
 use crate::exchange::{self, Exchange, uuid_of};
 use crate::langserve::{Service, state_of, turned};
 
-/// The graph that is meant where nobody says which.
+/// The assistant if the configuration names none.
 pub(crate) const ASSISTANT: &str = "agent";
 
 /// Runs of the thread that are looked through for ours.
@@ -101,7 +101,7 @@ impl Graph {
         at.outcome().await
     }
 
-    /// Stops the run of a call that nobody waits for any more.
+    /// Stops the run of a call whose caller stopped waiting.
     pub(crate) async fn cancel(&self, name: &str, input: &Value, job: &Job) -> Result<(), Failure> {
         let key = job.key.to_string();
         let thread = answers_of(input).first().map_or_else(|| uuid_of(&key), |answer| answer.thread.clone());
@@ -209,9 +209,9 @@ impl Remote<'_> {
                     tokio::time::sleep(PAUSE).await;
                     continue;
                 }
-                // A server that keeps nothing was restarted: the next attempt starts anew.
+                // The server has no such run, because it was restarted without a store: the next attempt starts again.
                 Err(failure) if failure.message.contains(" status 404") => {
-                    return Err(Failure::new(FailureKind::Network, format!("{} no longer knows its run", self.line.name)).retry());
+                    return Err(Failure::new(FailureKind::Network, format!("{} no longer has its run", self.line.name)).retry());
                 }
                 Err(failure) => return Err(failure),
             };
@@ -259,14 +259,14 @@ impl Remote<'_> {
         }
     }
 
-    /// Why the newest run of the thread failed, where no stream told it.
+    /// Why the newest run of the thread failed, if the stream did not report it.
     async fn fault(&self) -> Result<String, Failure> {
         let state = self.get(&format!("/threads/{}/state", self.thread)).await?;
         let words = state["tasks"].as_array().into_iter().flatten().find_map(|task| task["error"].as_str());
         Ok(words.map_or_else(|| "it does not say why".to_owned(), error_words))
     }
 
-    /// What the thread holds now, as flows know it.
+    /// The current values of the thread, in the form that flows use.
     async fn outcome(&self) -> Result<Value, Failure> {
         let mut state = self.get(&format!("/threads/{}/state", self.thread)).await?;
         let interrupts: Vec<Interrupt> = interrupts(&state);

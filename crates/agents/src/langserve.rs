@@ -1,14 +1,14 @@
-//! One LangServe service, called: `POST {service}/graph/invoke` with a state, and the state that comes back.
+//! Calls one LangServe service: `POST {service}/graph/invoke` with a state; the response is the new state.
 //!
 //! | reply | result |
 //! |---|---|
-//! | no line, broken off, late, 408, 425, 429, 5xx, no JSON | again, after `Retry-After` if there is one; under the same key |
-//! | 404, 405, 410, 413, an answer too large | nobody: the service is not what it should be |
-//! | 400, 401, 403, 422, a schema that does not fit | the user |
+//! | no connection, closed early, late, 408, 425, 429, 5xx, no JSON | retry, after `Retry-After` if there is one; with the same key |
+//! | 404, 405, 410, 413, an answer too large | permanent failure: the service is not a usable agent |
+//! | 400, 401, 403, 422, a schema that does not fit | permanent failure that the user must correct |
 //!
-//! Each call carries the effect's key (`Idempotency-Key`), so that a service which knows it does the work once however often it is asked, and how deep calls are nested
-//! (`x-baton-depth`), so that agents that call one another in a circle come to an end. What comes back is turned into the form flows know; what
-//! cannot be is passed on as it is, and the flow decides what it is worth.
+//! Each call has the effect's key (`Idempotency-Key`), so that a service that supports it does the work once for all attempts, and the nesting depth of
+//! calls (`x-baton-depth`), so that agents that call each other in a circle reach a limit. The response is converted to the form flows use; a response
+//! that cannot be converted is passed on unchanged, and the flow decides what to do with it.
 
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
@@ -21,11 +21,11 @@ use wire::langserve::{Description, Message, error_words};
 use crate::traceparent;
 use structured;
 
-/// The effect's name, the same for every attempt.
+/// The header with the effect's key, the same for every attempt.
 pub const KEY: &str = "idempotency-key";
-/// How many calls stand between this one and a person.
+/// The header with the number of agent calls above this one.
 pub const DEPTH: &str = "x-baton-depth";
-/// A service may know that asking again is of no use.
+/// The header with which a service declares that a retry is useless.
 pub const SHOULD_RETRY: &str = "x-should-retry";
 
 const CONNECT_MAX: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ const REPLY_BYTES_MAX: usize = 6 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
 const SCHEMA_BYTES_MAX: usize = 512 << 10;
 const SCHEMA_TIME_MAX: Duration = Duration::from_secs(3);
-/// An agent that was replaced by another version is asked anew.
+/// After this time the schema is fetched again, because the agent may have been updated.
 const SCHEMA_AGE_MAX: Duration = Duration::from_secs(300);
 const WORDS_CHARS_MAX: usize = 400;
 
@@ -41,17 +41,17 @@ pub(crate) struct Service {
     base: String,
     path: String,
     token: Option<HeaderValue>,
-    /// It is on this machine and not reached by way of a proxy.
+    /// It is on this machine, so no proxy is used.
     is_here: bool,
-    /// Made when it is first needed: most processes call no agent.
+    /// Created on first use: most processes call no agent.
     client: OnceLock<reqwest::Client>,
-    /// What it wants to be given, and when that was asked; `None` in it: it does not say.
+    /// Its input schema and when it was fetched; an inner `None`: the service has none.
     schema: Mutex<Option<(Instant, Option<Value>)>>,
 }
 
-/// Why something at a default port is taken for an agent of the team.
+/// Why a service at a default port counts as an agent of the team.
 pub(crate) enum Proof {
-    /// It describes itself as Baton's agents do, and names the capability.
+    /// Its `agent.json` names the capability.
     Described { about: String },
     /// A LangServe graph whose input has messages.
     TakesMessages,
@@ -83,7 +83,7 @@ impl Service {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        // Fails when a provider is installed already, which is as good.
+        // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
         let builder = if self.is_here { builder.no_proxy() } else { builder };
@@ -99,7 +99,7 @@ impl Service {
         &self.base
     }
 
-    /// Its token by itself, for services that want it in a header of their own.
+    /// The token without `Bearer`, for services that expect it in another header.
     pub(crate) fn api_key(&self) -> Option<HeaderValue> {
         let token = self.token.as_ref()?.to_str().ok()?.strip_prefix("Bearer ")?;
         let mut key = HeaderValue::from_str(token).ok()?;
@@ -115,7 +115,7 @@ impl Service {
         headers
     }
 
-    /// What it says of itself. `None`: it is there and does not say. The error says why it is not there.
+    /// Its description. `None`: it has none but is reachable. The error says why it is not reachable.
     pub(crate) async fn describe(&self) -> Result<Option<Description>, String> {
         let described = self.get(&format!("{}/agent.json", self.base)).await?;
         if let Some(body) = described {
@@ -127,7 +127,7 @@ impl Service {
         }
     }
 
-    /// Whether it is an agent that can do what is wanted. `None`: it does not prove so.
+    /// Whether it is an agent with a wanted capability. `None`: it is not, or cannot show it.
     pub(crate) async fn prove(&self, is_wanted: &(dyn Fn(&str) -> bool + Send + Sync)) -> Option<Proof> {
         if let Some(body) = self.get(&format!("{}/agent.json", self.base)).await.ok()? {
             let description: Description = serde_json::from_slice(&body).ok()?;
@@ -244,7 +244,7 @@ pub(crate) fn state_of(input: &Value) -> Value {
     json!({ "messages": messages, "next": next, "context": context })
 }
 
-/// What came back, with messages as flows know them. What is no state stays what it is.
+/// The response with its messages in the form that flows use. A response that is not a state stays unchanged.
 pub(crate) fn turned(output: Value) -> Value {
     let Value::Object(mut fields) = output else { return output };
     if let Some(Value::Array(messages)) = fields.get("messages") {
@@ -264,7 +264,7 @@ pub(crate) fn turned(output: Value) -> Value {
     Value::Object(fields)
 }
 
-/// What a body says, as flows know it.
+/// The content of a body, in the form that flows use.
 pub(super) fn read_reply(body: &[u8]) -> Result<Value, String> {
     output_of(body).map(turned)
 }

@@ -1,14 +1,16 @@
-//! Agents that are other people's processes, or ours: found, described, and called over the protocol they speak: [`langserve`], [`langgraph`] or [`a2a`].
+//! Agents in other processes: discovers, describes and calls them over [`langserve`], LangGraph or A2A.
 //!
-//! Flows call one as `langserve/NAME`, which no local flow is called. Two things are answered here:
+//! Flows call one as `langserve/NAME`, a prefix that no local flow has. This crate handles two effects:
 //!
-//! - the tool `registry.agents`: who there is and what each can do, as far as the configuration, the agents themselves and their health say. It is an
-//!   effect like any other, so that a plan can be replayed with the team it was made for;
+//! - the tool `registry.agents`: the agents and what each can do, from the configuration, their own descriptions and their health. It is an
+//!   effect like any other, so that a plan is replayed with the agents it was made for;
 //! - `CallAgent` for those names.
 //!
-//! Where an agent is, is the user's to say, in the configuration or the environment; nothing that a model or a tool said becomes an address.
-//! Agents of the team that nobody configured are looked for at their default ports of this machine each time agents are listed. One that is found must
-//! prove what it is: by a description that names the capability, or by the input schema of a LangServe graph that takes messages.
+//! Addresses come only from the configuration and the environment, never from the output of a model or a tool.
+//! Agents of the team that are not configured are looked for at their default ports of this machine each time agents are listed. A service there
+//! counts as an agent if its description names the capability, or if it is a LangServe graph whose input schema has messages.
+
+#![warn(missing_docs)]
 
 mod a2a;
 mod exchange;
@@ -37,25 +39,28 @@ use langserve::{Proof, Service};
 
 /// The tool that lists agents.
 pub use effects::AGENT_LIST_TOOL as LIST;
-/// What names of agents behind LangServe begin with.
+/// The prefix of agents behind LangServe.
 pub const PREFIX: &str = "langserve/";
-/// The same for discovered agents that are not known to heed the idempotency key. The name is in a run's journal, so that after a crash a person
-/// is asked before one of them is called again.
-pub const ONCE_PREFIX: &str = "langserve-once/";
+/// The prefix of discovered agents that may ignore the idempotency key. The name is in the run's journal, so that after a crash a person
+/// is asked before such an agent is called again.
+const ONCE_PREFIX: &str = "langserve-once/";
 
-/// What names of graphs on LangGraph servers begin with.
-pub const GRAPH_PREFIX: &str = "langgraph/";
+/// The prefix of graphs on LangGraph servers.
+const GRAPH_PREFIX: &str = "langgraph/";
 
-/// What names of agents that speak A2A begin with.
-pub const A2A_PREFIX: &str = "a2a/";
+/// The prefix of agents with an A2A card.
+const A2A_PREFIX: &str = "a2a/";
 
 /// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Protocol {
+    /// A graph served by LangServe.
     #[default]
     LangServe,
+    /// A graph on a LangGraph server.
     LangGraph,
+    /// An agent with an A2A card.
     A2a,
 }
 
@@ -63,31 +68,33 @@ pub enum Protocol {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Agent {
-    /// Where it listens: `http://localhost:8001`. Empty: the flow of that name here does the work.
+    /// Its address: `http://localhost:8001`. Empty: the local flow of that name is used.
     pub url: String,
     /// `langserve`, `langgraph` for a graph on a LangGraph server, or `a2a`.
     pub protocol: Protocol,
     /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant; for A2A the path
     /// below which the agent's card is.
     pub path: Option<String>,
-    /// What it can do; by default what it says itself, or what it is called.
+    /// What it can do; by default the capabilities in its description, or its name.
     pub capabilities: Vec<String>,
     /// A line for the planner.
     pub about: String,
-    /// The variable of the environment that holds its bearer token.
+    /// The environment variable that holds its bearer token.
     pub token_env: Option<String>,
-    /// Calling it twice does harm, and it does not know the idempotency key that Baton sends along. After a crash a person is asked then.
+    /// A second call does harm, and the agent ignores the idempotency key that Baton sends. After a crash a person is asked before it is called again.
     pub once: bool,
 }
 
 /// An agent of the team, which need not be configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TeamAgent {
+    /// The name by which flows call it.
     pub name: String,
+    /// What it can do, in one word of the planner's vocabulary.
     pub capability: String,
     /// Other names of it or of its capability.
     pub aliases: Vec<String>,
-    /// The port of this machine where it is looked for if nobody says where it is; `None` looks nowhere.
+    /// The port of this machine where it is looked for if it has no address; `None`: it is not looked for.
     pub port: Option<u16>,
 }
 
@@ -100,7 +107,7 @@ impl TeamAgent {
     }
 }
 
-/// The room of the world that agents are in. Cheap to clone.
+/// The effect handler for agents. Cheap to clone.
 #[derive(Clone)]
 pub struct Agents(Arc<Vec<KnownAgent>>);
 
@@ -110,7 +117,7 @@ struct KnownAgent {
     service: Remote,
     /// The agent of the team that it is, if it is one.
     role: Option<TeamAgent>,
-    /// Nobody said where it is: it is there only if it proves so.
+    /// It has no configured address and was looked for at its default port.
     is_discovered: bool,
 }
 
@@ -162,7 +169,7 @@ const NAME_CHARS_MAX: usize = 100;
 const ABOUT_CHARS_MAX: usize = 400;
 const CAPABILITIES_MAX: usize = 20;
 
-/// What an agent says of itself is shown to people and to models: short, and without characters that nobody sees.
+/// A description is shown to users and models, so it is cut and invisible characters are removed.
 fn shortened(description: wire::langserve::Description) -> wire::langserve::Description {
     let short = |text: &str, chars_max: usize| -> String { evidence::visible(text).chars().take(chars_max).collect() };
     let capability = |one: Capability| Capability { name: short(&one.name, NAME_CHARS_MAX), about: short(&one.about, ABOUT_CHARS_MAX) };
@@ -175,11 +182,11 @@ fn shortened(description: wire::langserve::Description) -> wire::langserve::Desc
 
 /// How long an agent at a known address may take to describe itself.
 const LOOK: Duration = Duration::from_secs(3);
-/// How long something at a default port may take to prove that it is an agent. All are asked at once.
+/// How long a service at a default port may take to describe itself. All ports are tried at once.
 const DISCOVER: Duration = Duration::from_millis(300);
 
 impl Agents {
-    /// Those of the configuration, at the addresses that the environment says (`RESEARCHER_SERVICE_URL`), and those of the team.
+    /// The configured agents and those of the team; environment variables such as `RESEARCHER_SERVICE_URL` override addresses.
     pub fn new(configured: &BTreeMap<String, Agent>, team: &[TeamAgent], env: &dyn Fn(&str) -> Option<String>) -> Result<Agents, String> {
         let mut all = configured.clone();
         for one in team {
@@ -202,17 +209,18 @@ impl Agents {
                 is_discovered = true;
             }
             let token = match &agent.token_env {
-                Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} wants its token from {variable}, which is not set"))?),
+                Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} needs a token: {variable} is not set"))?),
                 None => None,
             };
             let service = Remote::of(&agent, token).map_err(|why| format!("the agent {name}: {why}"))?;
             known.push(KnownAgent { name, agent, service, role, is_discovered });
         }
-        // What the user named goes before what was found.
+        // Configured agents come before discovered ones.
         known.sort_by_key(|known| known.is_discovered);
         Ok(Agents(Arc::new(known)))
     }
 
+    /// The names of all agents that have an address.
     pub fn names(&self) -> Vec<&str> {
         self.0.iter().map(|known| known.name.as_str()).collect()
     }
@@ -222,7 +230,7 @@ impl Agents {
         self.0.iter().find(|known| known.name == name)
     }
 
-    /// Everybody who can be asked for something, with the address; those that are looked for are asked to prove what they are.
+    /// All agents with their addresses. Services at default ports are checked first.
     pub async fn list(&self) -> Found {
         let each = join_all(self.0.iter().map(KnownAgent::members)).await;
         let agents: Vec<Value> = each.into_iter().flatten().collect();
@@ -260,7 +268,7 @@ impl KnownAgent {
     async fn discover(&self, role: &TeamAgent) -> Option<Value> {
         let is_wanted = |capability: &str| role.is_called(capability);
         let proved = async {
-            // Where nobody listens, which is the usual case, this is known without an HTTP client.
+            // A closed port, which is the usual case, is detected without an HTTP client.
             TcpStream::connect(self.service.address()).await.ok()?;
             match &self.service {
                 Remote::LangServe(service) => service.prove(&is_wanted).await,
@@ -304,7 +312,7 @@ impl KnownAgent {
             capabilities = described;
         }
         if capabilities.is_empty() {
-            // It does not say, and nobody else does: it can do what it is called.
+            // Neither its description nor the configuration names a capability: its name is used.
             let name = self.role.as_ref().map_or(&self.name, |role| &role.capability).clone();
             capabilities.push(Capability { name, about: self.agent.about.clone() });
         }
@@ -350,7 +358,7 @@ impl EffectHandler for Agents {
                         Remote::LangGraph(graph) => return graph.call(&known.name, &call.input, job, progress).await,
                         Remote::A2a(agent) => return agent.call(&known.name, &call.input, job, progress).await,
                     };
-                    // Whether it began, nobody can tell; where that matters the machine must not try again.
+                    // It is unknown whether the call was begun; if a second call does harm, it must not be retried automatically.
                     match reply {
                         Reply { result: Err(failure), .. } if is_once(known, &call.agent) && failure.kind == FailureKind::Network => {
                             Reply::failed(Failure::new(FailureKind::InDoubt, format!("{}; it may have begun", failure.message)))
@@ -363,7 +371,7 @@ impl EffectHandler for Agents {
                     Reply::failed(Failure::new(FailureKind::Refused, words))
                 }
             },
-            other => Reply::failed(Failure::new(FailureKind::Refused, format!("nobody here answers {} {:?}", other.kind(), other.name()))),
+            other => Reply::failed(Failure::new(FailureKind::Refused, format!("no handler for {} {:?}", other.kind(), other.name()))),
         }
     }
 

@@ -292,7 +292,7 @@ async fn p9_agents_at_default_addresses_are_found_if_they_prove_what_they_are() 
         [json!(["langserve/researcher", "research", address(&ours)]), json!(["langserve-once/writer", "create_document", address(&foreign)])],
         "only what each is looked for as, and nobody who does not answer"
     );
-    // After a crash, one that may not know the key is not called again by itself.
+    // After a crash, an agent that may ignore the key is not called again automatically.
     let jobs = scripted::jobs(&[graph::agent("langserve/researcher", json!({})), graph::agent("langserve-once/writer", json!({}))]);
     assert_eq!((agents.repeatability(&jobs[0]), agents.repeatability(&jobs[1])), (Repeatability::Repeatable, Repeatability::Once));
     assert!(agents.perform(&jobs[1], &Progress::nowhere()).await.result.unwrap_err().message.contains("writer"), "it is called by that name");
@@ -311,7 +311,7 @@ async fn p9_what_listens_at_a_default_port_and_is_no_agent_is_not_used() {
         let agents = Agents::new(&BTreeMap::new(), &team([Some(port(&other)), None, None]), &|_| None).unwrap();
         assert_eq!(listed(&agents).await, [Value::Null; 0], "{:?}", other.heard.lock().unwrap());
     }
-    // Looking can be switched off, and who is configured is not looked for elsewhere.
+    // Discovery can be switched off, and a configured agent is not looked for at default ports.
     let ours = peer(served("/agent.json", json!({ "name": "mailer", "capabilities": [{ "name": "send_mail" }] }))).await;
     for (configured, ports, expected) in [
         (json!({}), [None; 3], json!([])),

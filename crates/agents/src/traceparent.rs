@@ -1,5 +1,4 @@
-//! The W3C `traceparent` header: whose trace a call belongs to, across processes. Whether traces are kept at all, the program decides; where they
-//! are not, both of these do nothing.
+//! The W3C `traceparent` header, which links the spans of several processes. Without a configured exporter these functions do nothing.
 
 use http::HeaderMap;
 use opentelemetry::global;
@@ -11,7 +10,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 /// The name of the header.
 pub const TRACEPARENT: &str = "traceparent";
 
-/// Says in the headers of a call which span it is made in.
+/// Adds the current span to the headers of a call.
 pub(crate) fn carry(headers: &mut HeaderMap) {
     let span = Span::current();
     if !span.is_none() {
@@ -19,11 +18,11 @@ pub(crate) fn carry(headers: &mut HeaderMap) {
     }
 }
 
-/// Puts a span that has not begun yet under the caller's. What cannot be read as one is as good as none.
+/// Makes the caller's span the parent of a span that has not been entered yet. A header that cannot be parsed is ignored.
 pub fn continue_trace(span: &Span, headers: &HeaderMap) {
     let caller = global::get_text_map_propagator(|propagator| propagator.extract(&HeaderExtractor(headers)));
     if caller.span().span_context().is_valid() {
-        // Refused only where nobody collects spans.
+        // Fails only where no spans are collected.
         let _ = span.set_parent(caller);
     }
 }

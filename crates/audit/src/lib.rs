@@ -14,6 +14,8 @@
 //!
 //! Deliberately absent: what is worth recording, and arguments in clear. Callers record a digest ([`digest_of`]).
 
+#![warn(missing_docs)]
+
 mod event;
 mod log;
 mod recorder;

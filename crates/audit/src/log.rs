@@ -10,15 +10,16 @@ use serde::Deserialize;
 
 use crate::event::{ChainStart, Event, EventKind, Line};
 
-/// No line is longer: its texts are cut.
+/// The longest line; the texts in it are cut.
 pub(crate) const LINE_BYTES_MAX: u64 = 16 << 10;
-/// A file has room for a line, whatever is configured.
+/// The smallest `file_bytes_max`.
 const FILE_BYTES_MIN: u64 = 1 << 10;
 const LOCK: &str = "lock";
 const ENDING: &str = "jsonl";
-/// Who removes files.
+/// The user in lines that the log writes itself.
 const ITSELF: &str = "baton";
 
+/// Section `[audit]` of the configuration: when a new file begins and how many are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
@@ -34,7 +35,9 @@ impl Default for Settings {
     }
 }
 
+/// Why a line could not be written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum AuditError {
     #[error("the audit log {} cannot be written: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
@@ -44,7 +47,7 @@ pub enum AuditError {
     Stopped,
 }
 
-/// The log of one folder. Several processes may have it.
+/// The log of one folder. Several processes may use it at once.
 pub struct Log {
     folder: PathBuf,
     settings: Settings,
@@ -60,16 +63,17 @@ struct LogEnd {
     hash: String,
 }
 
-/// What the first line of all is chained to.
-pub(crate) const NOTHING: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// `prev` of the first line.
+pub(crate) const NO_HASH: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 
 impl Log {
-    /// Nothing is made before the first line.
+    /// Creates no file before the first line.
     pub fn new(folder: PathBuf, settings: Settings) -> Log {
         let settings = Settings { file_bytes_max: settings.file_bytes_max.max(FILE_BYTES_MIN), ..settings };
         Log { folder, settings, end: Mutex::new(None) }
     }
 
+    /// The folder of the log's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -77,9 +81,9 @@ impl Log {
     /// Adds lines, in this order. They are on the disk when this returns. Blocks.
     pub fn append(&self, events: &[Event], now_ms: i64) -> Result<(), AuditError> {
         let mut known = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(|error| self.wrong(error))?;
-        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(self.folder.join(LOCK)).map_err(|error| self.wrong(error))?;
-        lock.lock().map_err(|error| self.wrong(error))?;
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.folder).map_err(|error| self.io_error(error))?;
+        let lock = OpenOptions::new().create(true).append(true).mode(0o600).open(self.folder.join(LOCK)).map_err(|error| self.io_error(error))?;
+        lock.lock().map_err(|error| self.io_error(error))?;
         // Another process may have added lines since.
         let (mut end, repaired) = match known.take() {
             Some(end) if self.is_end(&end) => (end, None),
@@ -102,7 +106,7 @@ impl Log {
             }
             let mut text = String::new();
             while at < events.len() && end.bytes + (text.len() as u64) < self.settings.file_bytes_max {
-                let (line, hash) = Line::new(&events[at], end.seq + 1, now_ms, &end.hash).sealed().map_err(|error| self.wrong(error.into()))?;
+                let (line, hash) = Line::new(&events[at], end.seq + 1, now_ms, &end.hash).sealed().map_err(|error| self.io_error(error.into()))?;
                 text.push_str(&line);
                 (end.seq, end.hash, at) = (end.seq + 1, hash, at + 1);
             }
@@ -116,27 +120,27 @@ impl Log {
     fn put(&self, number: u64, text: &str) -> Result<(), AuditError> {
         let path = file_name(&self.folder, number);
         let is_new = !path.exists();
-        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| self.wrong(error))?;
-        file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| self.wrong(error))?;
+        let mut file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| self.io_error(error))?;
+        file.write_all(text.as_bytes()).and_then(|()| file.sync_data()).map_err(|error| self.io_error(error))?;
         if is_new {
-            File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|error| self.wrong(error))?;
+            File::open(&self.folder).and_then(|folder| folder.sync_all()).map_err(|error| self.io_error(error))?;
         }
         Ok(())
     }
 
     /// Removes the oldest files, each after a line that says where the chain begins then.
     fn drop_oldest(&self, mut end: LogEnd, now_ms: i64) -> Result<LogEnd, AuditError> {
-        let mut files = files(&self.folder).map_err(|error| self.wrong(error))?;
+        let mut files = files(&self.folder).map_err(|error| self.io_error(error))?;
         while files.len() > self.settings.files_max.max(2) {
             let oldest = files.remove(0);
             let (last, hash) = self.last_line(oldest)?.0.ok_or_else(|| self.broken("the oldest file is empty".to_owned()))?;
             let dropped = Some(ChainStart { through: last.seq, hash });
             let event = Event::new(EventKind::LogDropped, ITSELF).detail(format!("lines up to {} were removed", last.seq));
             let line = Line { dropped, ..Line::new(&event, end.seq + 1, now_ms, &end.hash) };
-            let (text, hash) = line.sealed().map_err(|error| self.wrong(error.into()))?;
+            let (text, hash) = line.sealed().map_err(|error| self.io_error(error.into()))?;
             self.put(end.file, &text)?;
             end = LogEnd { bytes: end.bytes + text.len() as u64, seq: line.seq, hash, ..end };
-            fs::remove_file(file_name(&self.folder, oldest)).map_err(|error| self.wrong(error))?;
+            fs::remove_file(file_name(&self.folder, oldest)).map_err(|error| self.io_error(error))?;
         }
         Ok(end)
     }
@@ -148,15 +152,15 @@ impl Log {
 
     /// The last line of all, after half a line that a crash left was removed. The second value is how many bytes that were.
     fn find_end(&self) -> Result<(LogEnd, Option<u64>), AuditError> {
-        let all = files(&self.folder).map_err(|error| self.wrong(error))?;
+        let all = files(&self.folder).map_err(|error| self.io_error(error))?;
         let mut repaired = None;
         for number in all.iter().rev().copied() {
             let path = file_name(&self.folder, number);
             let (last, torn_bytes) = self.last_line(number)?;
-            let bytes = fs::metadata(&path).map_err(|error| self.wrong(error))?.len();
+            let bytes = fs::metadata(&path).map_err(|error| self.io_error(error))?.len();
             if torn_bytes > 0 {
-                let file = OpenOptions::new().write(true).open(&path).map_err(|error| self.wrong(error))?;
-                file.set_len(bytes - torn_bytes).and_then(|()| file.sync_all()).map_err(|error| self.wrong(error))?;
+                let file = OpenOptions::new().write(true).open(&path).map_err(|error| self.io_error(error))?;
+                file.set_len(bytes - torn_bytes).and_then(|()| file.sync_all()).map_err(|error| self.io_error(error))?;
                 repaired = Some(torn_bytes);
             }
             if let Some((line, hash)) = last {
@@ -164,7 +168,7 @@ impl Log {
             }
         }
         let file = all.first().copied().unwrap_or(1);
-        Ok((LogEnd { file, bytes: 0, seq: 0, hash: NOTHING.to_owned() }, repaired))
+        Ok((LogEnd { file, bytes: 0, seq: 0, hash: NO_HASH.to_owned() }, repaired))
     }
 
     /// The last whole line of a file with its hash, and how many bytes come after it.
@@ -177,7 +181,7 @@ impl Log {
             file.read_to_end(&mut tail)?;
             Ok(String::from_utf8_lossy(&tail).into_owned())
         };
-        let tail = read().map_err(|error| self.wrong(error))?;
+        let tail = read().map_err(|error| self.io_error(error))?;
         let (whole, torn) = tail.rsplit_once('\n').unwrap_or(("", &tail));
         let torn_bytes = torn.len() as u64;
         match whole.rsplit('\n').next().filter(|line| !line.is_empty()) {
@@ -186,7 +190,7 @@ impl Log {
         }
     }
 
-    fn wrong(&self, error: io::Error) -> AuditError {
+    fn io_error(&self, error: io::Error) -> AuditError {
         AuditError::Io { path: self.folder.clone(), error }
     }
 

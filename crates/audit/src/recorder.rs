@@ -22,7 +22,7 @@ struct Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // The thread ends when nobody can send any more.
+        // The thread ends when all senders are dropped.
         drop(self.queue.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -54,7 +54,7 @@ impl Recorder {
         written.await.map_err(|_| stopped())?
     }
 
-    /// Queues a line that nobody waits for. It is written before every line that is recorded later.
+    /// Queues a line without waiting for it. It is written before every line that is recorded later.
     pub fn note(&self, event: Event) {
         let is_queued = self.0.queue.as_ref().is_some_and(|queue| queue.try_send(Waiting { event, done: None }).is_ok());
         if !is_queued {

@@ -1,46 +1,53 @@
-//! Reading the log, and whether it is whole.
+//! Reads the log and verifies its chain of hashes.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
 use crate::event::{ChainStart, Line};
-use crate::log::{LINE_BYTES_MAX, NOTHING, file_name, files};
+use crate::log::{LINE_BYTES_MAX, NO_HASH, file_name, files};
 
-/// The last line: its number and hash. Kept elsewhere, it shows later that nothing before it was changed or cut off.
+/// The last line: its number and hash. Stored in another place, it proves later that no line before it was changed or cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
+    /// The number of the line.
     pub seq: u64,
+    /// Its hash, in hex.
     pub hash: String,
 }
 
-/// A log that is whole.
+/// The result for a log whose chain is intact.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verified {
+    /// How many lines there are.
     pub lines: u64,
     /// The number of the first line that is left.
     pub first: u64,
-    /// None of an empty log.
+    /// `None` if the log is empty.
     pub head: Option<Head>,
-    /// Whether the line that was asked about has that hash; `None` if it is not there.
+    /// Whether the line of the head that was passed in has that hash; `None` if the line is not in the log.
     pub has_kept: Option<bool>,
 }
 
-/// The first line that does not fit.
+/// The first line that breaks the chain.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: line {line} is broken: {why}", file.display())]
 pub struct BrokenLine {
+    /// The file of the line.
     pub file: PathBuf,
     /// From 1, in the file.
     pub line: u64,
+    /// What is wrong with it.
     pub why: String,
 }
 
 /// A line as it stands in a file: what it says and its hash, or what is wrong with it.
 pub struct StoredLine<'f> {
+    /// The file of the line.
     pub file: &'f Path,
     /// From 1, in the file.
     pub line: u64,
+    /// The line and its hash, or what is wrong with it.
     pub entry: Result<(Line, String), String>,
 }
 
@@ -50,7 +57,7 @@ impl StoredLine<'_> {
     }
 }
 
-/// Every line of the log, in order, until `each` says that it has enough.
+/// Calls `each` for every line of the log in order, until it returns `false`.
 pub fn read(folder: &Path, mut each: impl FnMut(StoredLine<'_>) -> bool) -> io::Result<()> {
     for number in files(folder)? {
         let path = file_name(folder, number);
@@ -81,13 +88,13 @@ pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified,
         return Ok(Err(BrokenLine { file: file_name(folder, gap[1]), line: 1, why: format!("a file is missing between {:08} and it", gap[0]) }));
     }
     let mut verified = Verified { lines: 0, first: 0, head: None, has_kept: None };
-    let (mut beginning, mut dropped, mut trouble) = (None, Vec::new(), None);
+    let (mut beginning, mut dropped, mut broken) = (None, Vec::new(), None);
     read(folder, |found| {
         let fits = check(&found, verified.head.as_ref());
         let (line, hash) = match fits {
             Ok(fits) => fits,
-            Err(broken) => {
-                trouble = Some(broken);
+            Err(line) => {
+                broken = Some(line);
                 return false;
             }
         };
@@ -103,13 +110,13 @@ pub fn verify(folder: &Path, kept: Option<&Head>) -> io::Result<Result<Verified,
         verified.head = Some(Head { seq: line.seq, hash: hash.clone() });
         true
     })?;
-    if let (None, Some((missing, at))) = (&trouble, beginning)
+    if let (None, Some((missing, at))) = (&broken, beginning)
         && !dropped.contains(&missing)
     {
         let why = format!("lines up to {} are missing, and no line says that they were removed", missing.through);
-        trouble = Some(BrokenLine { why, ..at });
+        broken = Some(BrokenLine { why, ..at });
     }
-    Ok(trouble.map_or(Ok(verified), Err))
+    Ok(broken.map_or(Ok(verified), Err))
 }
 
 /// Whether a line fits the one before.
@@ -117,7 +124,7 @@ fn check<'e>(found: &'e StoredLine<'_>, before: Option<&Head>) -> Result<&'e (Li
     let entry = found.entry.as_ref().map_err(|why| found.broken(why))?;
     let line = &entry.0;
     let why = match before {
-        None if line.seq == 1 && line.prev != NOTHING => "it is the first of all, and yet chained to another",
+        None if line.seq == 1 && line.prev != NO_HASH => "it is the first line, but is chained to another",
         Some(before) if line.seq != before.seq + 1 => "lines before it are missing, or it was put in or moved",
         Some(before) if line.prev != before.hash => "the line before it was changed",
         None | Some(_) => return Ok(entry),

@@ -70,7 +70,7 @@ fn the_first_broken_line_is_named_whatever_was_done_to_it() {
         let broken = verify(folder.path(), None).unwrap().unwrap_err();
         assert_eq!(broken.line, line, "{name}: {broken}");
     }
-    // A line whose hash was made anew is found by the next one.
+    // A line whose hash was computed again is found by the next line.
     let folder = fresh();
     let other = tempfile::tempdir().unwrap();
     let forged: Vec<Event> = ["user0", "mallory"].map(|user| call(user, "mail.send")).into();
@@ -111,7 +111,7 @@ fn half_a_line_of_a_crash_is_removed_and_said() {
     let verified = verify(folder.path(), None).unwrap().unwrap();
     assert_eq!(verified.lines, 3);
     assert!(lines(folder.path())[1].contains("log_repaired"));
-    // A broken line that is whole is nobody's to remove.
+    // A broken line that is complete is not removed.
     let mut changed = lines(folder.path());
     changed[2] = changed[2].replace("bob", "eve");
     put(folder.path(), &changed);

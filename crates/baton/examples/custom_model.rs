@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let flow = Graph::of::<Value>("shout").node("answer", answer, &[END]).build()?;
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(models), [flow], Settings::default());
     let (_, at) = engine.perform(Order::new("shout", json!({ "question": "is anybody there?" }))).await?;
-    let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+    let RunState::Over(closing) = at else { return Err("the run has not ended".into()) };
     println!("{}", closing.outcome.output().ok_or("the run failed")?["answer"]);
     Ok(())
 }

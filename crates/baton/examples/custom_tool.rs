@@ -51,7 +51,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let effects = EffectHandlers { tools: Some(Arc::new(Dice { sides: 6 })), ..EffectHandlers::default() };
     let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(effects), [flow], Settings::default());
     let (_, at) = engine.perform(Order::new("game", json!({ "seed": 42 }))).await?;
-    let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+    let RunState::Over(closing) = at else { return Err("the run has not ended".into()) };
     println!("{}", closing.outcome.output().ok_or("the run failed")?);
     Ok(())
 }

@@ -59,7 +59,7 @@
 //! let engine = Engine::new(Arc::new(MemoryStore::new()), Arc::new(world), [flow], Settings::default());
 //!
 //! let (_, at) = engine.perform(Order::new("measure", json!({ "name": "Ada Lovelace" }))).await?;
-//! let RunState::Over(closing) = at else { return Err("the run waits for nobody".into()) };
+//! let RunState::Over(closing) = at else { return Err("the run has not ended".into()) };
 //! assert_eq!(closing.outcome.output().ok_or("it ends well")?["length"], 12);
 //! # Ok(())
 //! # }

@@ -110,7 +110,7 @@ impl Writer {
     }
 }
 
-/// Unpacks an archive into an empty folder, and verifies every file. `may_have` tells which paths are allowed.
+/// Unpacks an archive into an empty folder, and verifies every file. `may_have` returns whether a path is allowed.
 pub(crate) fn unpack(from: &Path, into: &Path, may_have: &dyn Fn(&Path) -> bool) -> Result<Manifest> {
     let wrong = |why: String| ServiceError::Failed(format!("{} cannot be used: {why}", from.display()));
     let file = File::open(from).map_err(|error| ServiceError::Usage(format!("{} cannot be read: {error}", from.display())))?;

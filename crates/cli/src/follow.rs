@@ -188,7 +188,7 @@ impl<'a> Follow<'a> {
     }
 
     fn see(&mut self, received: &TreeItem) -> Result<()> {
-        if let FeedItem::Event(told, _) = &received.seen {
+        if let FeedItem::Event(told, _) = &received.item {
             let is_own = received.run == *self.run;
             if is_own {
                 self.next_seq = told.seq + 1;
@@ -385,7 +385,7 @@ impl<'a> Follow<'a> {
             remark(&format!("  answer with: {}", paint(BOLD, question::how(one, open))));
         }
         if open.is_empty() {
-            remark(&format!("the run waits, but asks nothing any more; `baton runs resume {}` goes on", tail(self.run)));
+            remark(&format!("the run waits, but has no open question; `baton runs resume {}` continues it", tail(self.run)));
         }
         Ok(Exit::Asking)
     }

@@ -26,9 +26,9 @@ pub(crate) fn choose(open: &[Open], task: Option<TaskId>) -> Result<Open> {
     match (fitting.as_slice(), task) {
         ([one], _) => Ok((*one).clone()),
         ([], _) if open.is_empty() => {
-            Err(ServiceError::Usage("this run asks nothing now; `baton runs list --status asking` shows those that do".into()))
+            Err(ServiceError::Usage("this run has no open question; `baton runs list --status asking` lists runs that have".into()))
         }
-        ([], Some(task)) => Err(ServiceError::Usage(format!("task {task} asks nothing; these do:{}", listed()))),
+        ([], Some(task)) => Err(ServiceError::Usage(format!("task {task} has no open question; these have:{}", listed()))),
         (_, _) => Err(ServiceError::Usage(format!("several questions are open; name the run and the task:{}", listed()))),
     }
 }

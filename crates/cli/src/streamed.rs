@@ -25,11 +25,11 @@ pub(crate) struct AnswerStream {
 impl AnswerStream {
     /// Whether this is a delta of the answer.
     pub(crate) fn is_answer(&mut self, heard: &TreeItem) -> bool {
-        match &heard.seen {
+        match &heard.item {
             FeedItem::Event(told, _) => {
                 if let Event::Asked { task, effect, .. } = &told.event
                     && let Effect::CallModel(call) = &**effect
-                    && heard.speaks
+                    && heard.is_answer
                     && call.purpose == flows::ANSWER_CALL
                     && call.schema.is_none()
                     // An answer from evidence is checked and cited first, so it is shown once, when complete.
@@ -49,7 +49,7 @@ impl AnswerStream {
     }
 
     pub(crate) fn print(&mut self, heard: &TreeItem) -> Result<()> {
-        if let FeedItem::Delta { text, .. } = &heard.seen {
+        if let FeedItem::Delta { text, .. } = &heard.item {
             self.text.push_str(text);
             match Self::shares_screen() {
                 true => self.screen.add(text)?,

@@ -50,7 +50,7 @@ impl EffectHandler for EffectHandlers {
         match self.handler_for(job) {
             Some(handler) => handler.perform(job, progress).await,
             None => {
-                let words = format!("nobody here answers {} {:?}", job.effect.kind(), job.effect.name());
+                let words = format!("no handler for {} {:?}", job.effect.kind(), job.effect.name());
                 Reply::failed(Failure::new(FailureKind::Refused, words))
             }
         }

@@ -20,8 +20,8 @@ pub trait EffectHandler: Send + Sync + 'static {
     /// Whether this effect may be performed twice. Called before the effect is performed, so it must not do any IO.
     fn repeatability(&self, job: &Job) -> Repeatability;
 
-    /// Why a person must agree before this is performed, if one must: it may change something, and either nobody vouches for the tool or what it
-    /// was given may not be the user's own idea. Called before each attempt, so it must not do any IO. Whether the user has agreed
+    /// Why a person must agree before this is performed, if one must: it may change something, and either the tool is not trusted or its
+    /// arguments may not come from the user. Called before each attempt, so it must not do any IO. Whether the user has agreed
     /// before is checked by the caller.
     fn objection(&self, _job: &Job) -> Option<Objection> {
         None
@@ -40,8 +40,8 @@ pub trait EffectHandler: Send + Sync + 'static {
         LookUp::Unknown
     }
 
-    /// The run was cancelled or failed while this was in flight, and nobody waits for it any more: it is stopped wherever it goes on without this process,
-    /// as a task of a remote agent does. Called after the future of `perform` was dropped. Best effort: what cannot be reached goes on.
+    /// Called after the run was cancelled or failed while this was in flight and the future of `perform` was dropped: stops work that continues without this
+    /// process, such as a task of a remote agent. Best effort: what cannot be reached continues.
     async fn abandon(&self, _job: &Job) {}
 }
 
@@ -94,7 +94,7 @@ pub enum LookUp {
     Unknown,
 }
 
-/// Where an effect tells what it is doing while it does it: tokens as they come. Nothing told here is kept.
+/// Receives the output of an effect while it is performed, such as tokens. It is not stored.
 #[derive(Clone, Default)]
 pub struct Progress(Option<Arc<Listener>>);
 

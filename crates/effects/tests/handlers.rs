@@ -16,6 +16,6 @@ async fn each_effect_goes_to_its_room() {
     for job in &jobs {
         said.push(handlers.perform(job, &Progress::nowhere()).await.result.map_err(|failure| failure.message));
     }
-    let nobody = |who: &str| Err(format!("nobody here answers {who}"));
+    let nobody = |who: &str| Err(format!("no handler for {who}"));
     assert_eq!(said, [Ok(json!("done")), nobody("model \"plan\""), nobody("agent \"a\"")]);
 }

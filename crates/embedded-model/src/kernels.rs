@@ -30,6 +30,7 @@ pub enum Kernels {
     Avx2,
     /// NEON with products of bytes.
     NeonDot,
+    /// NEON without products of bytes.
     Neon,
     /// No special instructions.
     Scalar,
@@ -38,8 +39,10 @@ pub enum Kernels {
 }
 
 impl Kernels {
+    /// All choices, for help texts.
     pub const ALL: [Kernels; 7] = [Kernels::Auto, Kernels::Avx512, Kernels::Avx2, Kernels::NeonDot, Kernels::Neon, Kernels::Scalar, Kernels::Candle];
 
+    /// The name in the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Kernels::Auto => "auto",
@@ -104,6 +107,7 @@ impl TryFrom<String> for Kernels {
     }
 }
 
+/// A name that is not in [`Kernels::ALL`].
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("there are no kernels named {0:?}; known are {names}", names = list(&Kernels::ALL))]
 pub struct UnknownKernels(String);

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //!   answer() ──queue──> worker thread: chat ─ prefix ─ decode(net, grammar) ──deltas, Answer──> answer()
-//!                          │ owns the network; loads it at the first call, lets go of it after idling
+//!                          │ owns the network; loads it at the first call, frees it when idle
 //! ```
 //!
 //! One thread owns the model and answers one call after another; the asynchronous runtime never computes. A call whose future
-//! is dropped ends at the next token. Weights are pulled and proven by [`weights`]; nothing here touches the network.
+//! is dropped ends at the next token. Weights are pulled and verified by [`weights`]; nothing here touches the network.
 //!
 //! How many threads it takes is read once per process from `CANDLE_NUM_THREADS`; without it, see [`threads::wanted`]. A program
 //! should set the variable to that before it starts any thread, since candle's kernels, which some weights need, decide otherwise.
@@ -14,7 +14,8 @@
 //! Deliberately absent: validating a reply against the schema beyond what the grammar forces (`structured` does it for every
 //! model), and trying again.
 
-// Without inference, the thread and what it tells are never there.
+#![warn(missing_docs)]
+// Without inference, the thread and its messages are never created.
 #![cfg_attr(not(feature = "inference"), allow(dead_code))]
 
 #[cfg(feature = "inference")]
@@ -71,6 +72,7 @@ pub struct Embedded {
     queue: Mutex<Option<SyncSender<Order>>>,
 }
 
+/// Limits and choices of the model.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The model's memory is freed after this long without a call.
@@ -83,9 +85,11 @@ pub struct Options {
     pub queue_max: usize,
     /// What stays of earlier prompts.
     pub prefixes_max: usize,
+    /// Tokens of each of them.
     pub prefix_tokens_max: usize,
     /// Whether what prompts have in common is kept in files beside the weights, for the next process.
     pub keeps_prefixes: bool,
+    /// The kernels; a choice that this processor cannot run is an error of the first call.
     pub kernels: Kernels,
     /// A change of the weights that is applied when they are loaded.
     pub adapter: Option<&'static Adapter>,
@@ -107,12 +111,18 @@ impl Default for Options {
     }
 }
 
+/// The answer to one call, and what it cost.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// The generated text or JSON.
     pub said: GeneratedOutput,
+    /// Why generation ended.
     pub finish: Finish,
+    /// Counts of tokens.
     pub tokens: Tokens,
+    /// Durations.
     pub timing: Timing,
+    /// The network that computed it.
     pub network: NetworkInfo,
 }
 
@@ -136,30 +146,38 @@ pub fn limits(kernels: Kernels) -> Option<Limits> {
 /// Whether this binary can run the model: not if it was built without the feature `inference`.
 pub const IS_BUILT: bool = cfg!(feature = "inference");
 
+/// What the model generated.
 #[derive(Clone, Debug, PartialEq)]
 pub enum GeneratedOutput {
+    /// The call had no schema.
     Text(String),
     /// The call had a schema, and this is what the schema's grammar let through.
     Json(Value),
 }
 
+/// Why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
+    /// The model ended its answer.
     Stop,
     /// The token limit came first.
     Length,
 }
 
+/// Counts of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tokens {
+    /// Tokens of the prompt.
     pub prompt: usize,
     /// Of the prompt: those an earlier call had already read.
     pub cached: usize,
+    /// Tokens of the answer.
     pub answer: usize,
     /// Of the answer: those the schema left no choice about.
     pub forced: usize,
 }
 
+/// Durations of one call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timing {
     /// Loading the weights, if this call had to.
@@ -170,13 +188,15 @@ pub struct Timing {
     pub answer: Duration,
 }
 
+/// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum EmbeddedError {
     #[error("this binary was built without the embedded model; name another model with --model, or build it with the feature `embedded-model`")]
     NotBuilt,
     #[error("there are no weights at {path}; `baton models pull` fetches them")]
     NoWeights { path: PathBuf },
-    #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull --verify` fetch them anew")]
+    #[error("the weights cannot be used: {why}. `baton models remove` and `baton models pull --verify` fetch them again")]
     Damaged { why: String },
     #[error("{why} (setting `kernels` in `[embedded]`)")]
     BadKernels { why: String },
@@ -227,10 +247,12 @@ impl Embedded {
         Embedded::with(path, Options::default())
     }
 
+    /// The same as [`Embedded::open`], with other options.
     pub fn with(path: impl Into<PathBuf>, options: Options) -> Self {
         Embedded { path: path.into(), options, queue: Mutex::new(None) }
     }
 
+    /// The file of the weights.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -7,6 +7,7 @@ use crate::weights::Table;
 pub const WIDTH: usize = 384;
 /// Values of a token inside a layer.
 pub const INNER: usize = 1_536;
+/// Layers of the network.
 pub const LAYERS: usize = 6;
 /// Tokens of the longest text.
 pub const POSITIONS_MAX: usize = 512;
@@ -15,6 +16,7 @@ const HEADS: usize = 12;
 /// The tokens of one text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
+    /// Token ids, at most [`POSITIONS_MAX`].
     pub ids: Vec<u32>,
     /// Where the second part begins, whose tokens are of the second type; the length of the text if it has one part.
     pub second_start: usize,
@@ -29,25 +31,39 @@ impl Text {
 
 /// What an encoder is made of.
 pub struct Parts<'b> {
+    /// The embedding of each word piece.
     pub words: Table<'b>,
+    /// The embedding of each position.
     pub positions: Table<'b>,
     /// Two rows: of the first part's tokens and of the second's.
     pub types: Vec<f32>,
+    /// Applied to the sum of the embeddings.
     pub norm: Norm,
+    /// [`LAYERS`] layers, from the first to the last.
     pub layers: Vec<Layer>,
 }
 
+/// The weights of one layer.
 pub struct Layer {
+    /// Query, key and value projections, side by side.
     pub qkv: Matrix,
+    /// The projection of the attention's output.
     pub out: Matrix,
+    /// Applied after attention and its residual.
     pub out_norm: Norm,
+    /// From [`WIDTH`] to [`INNER`] values.
     pub up: Matrix,
+    /// From [`INNER`] back to [`WIDTH`] values.
     pub down: Matrix,
+    /// Applied after the inner layer and its residual.
     pub down_norm: Norm,
 }
 
+/// A layer normalization.
 pub struct Norm {
+    /// A factor for each value.
     pub gains: Vec<f32>,
+    /// An addend for each value.
     pub offsets: Vec<f32>,
 }
 
@@ -64,10 +80,12 @@ pub struct Scratch {
     wide: Vec<f32>,
     narrow: Vec<f32>,
     seen: Vec<f32>,
+    /// Quantized input of the next multiplication; callers may use it for a head of their own.
     pub rows: Rows,
 }
 
 impl<'b> Encoder<'b> {
+    /// Chooses the kernel for this processor.
     pub fn new(parts: Parts<'b>) -> Encoder<'b> {
         Encoder { kernel: Kernel::detect(), parts }
     }

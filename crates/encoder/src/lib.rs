@@ -6,6 +6,8 @@
 //!   tokens ── Table ──▶ rows of 384 ── 6 × (attention, inner layer) ──▶ a row of 384 for each token
 //! ```
 
+#![warn(missing_docs)]
+
 mod encoder;
 mod kernel;
 mod weights;

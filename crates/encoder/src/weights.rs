@@ -8,7 +8,9 @@ use safetensors::{Dtype, SafeTensors};
 use crate::encoder::{Norm, WIDTH};
 use crate::kernel::Matrix;
 
+/// Why weights could not be loaded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum WeightsError {
     #[error("the weights cannot be read: {0}")]
     Format(String),
@@ -40,6 +42,7 @@ impl Table<'_> {
         Table { bytes: Cow::Owned(self.bytes.into_owned()), scales: self.scales }
     }
 
+    /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.scales.len()
     }
@@ -51,6 +54,7 @@ impl Table<'_> {
 }
 
 impl<'b> Weights<'b> {
+    /// Reads the header of a safetensors file; tensors are read later.
     pub fn read(bytes: &'b [u8]) -> Result<Self, WeightsError> {
         let tensors = SafeTensors::deserialize(bytes).map_err(|error| WeightsError::Format(error.to_string()))?;
         Ok(Weights { tensors })

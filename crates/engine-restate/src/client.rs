@@ -1,4 +1,4 @@
-//! What is asked of a Restate server over HTTP: drive a run (ingress), know a worker (admin API).
+//! Requests to a Restate server over HTTP: drive a run (ingress), register a worker (admin API).
 
 use std::time::Duration;
 
@@ -60,10 +60,10 @@ impl Client {
     }
 
     /// Has a run driven. The same ticket is submitted once.
-    pub async fn drive(&self, errand: &DriveRequest) -> Result<(), ClientError> {
-        let url = self.url(&[THREAD_SERVICE, errand.thread.as_str(), DRIVE, "send"])?;
-        let input = DriveInput { run: errand.run.clone() };
-        let request = self.http.post(url).header("idempotency-key", &errand.ticket).json(&input);
+    pub async fn drive(&self, wanted: &DriveRequest) -> Result<(), ClientError> {
+        let url = self.url(&[THREAD_SERVICE, wanted.thread.as_str(), DRIVE, "send"])?;
+        let input = DriveInput { run: wanted.run.clone() };
+        let request = self.http.post(url).header("idempotency-key", &wanted.ticket).json(&input);
         self.send(request).await.map(drop)
     }
 
@@ -97,8 +97,8 @@ impl Client {
 }
 
 impl Dispatcher for Client {
-    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
-        async move { self.drive(&errand).await.map_err(|error| error.to_string()) }.boxed()
+    fn submit(&self, wanted: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
+        async move { self.drive(&wanted).await.map_err(|error| error.to_string()) }.boxed()
     }
 }
 
@@ -106,7 +106,7 @@ fn words(status: StatusCode, body: &str) -> String {
     let message = serde_json::from_str::<serde_json::Value>(body).ok().and_then(|body| body["message"].as_str().map(str::to_owned));
     match (status, message) {
         (StatusCode::NOT_FOUND, _) if body.contains(THREAD_SERVICE) => {
-            "it knows no worker yet; start one with `baton worker --restate URL-OF-THE-ADMIN-API`".to_owned()
+            "it has no worker yet; start one with `baton worker --restate URL-OF-THE-ADMIN-API`".to_owned()
         }
         (_, Some(message)) => effects::clip(&message, WORDS_MAX),
         (_, None) => effects::clip(body, WORDS_MAX),

@@ -210,7 +210,7 @@ impl Driving {
         }
     }
 
-    /// Stops calls that nobody wants any more, once their ids are known.
+    /// Stops calls that are no longer needed, once their ids are known.
     async fn stop_unwanted(&mut self) -> Result<(), InvocationEnd> {
         self.open.retain(|open| open.is_unwanted);
         let stopping = async {

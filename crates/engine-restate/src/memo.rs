@@ -33,7 +33,7 @@ impl RunningCall {
 }
 
 impl InProgress {
-    /// The effect in progress under this key, or one that is begun now. It goes on if nobody waits for it.
+    /// The effect in progress under this key, or a new one. It continues even if its caller stops waiting.
     pub(crate) fn join(&self, key: &str, begin: impl Future<Output = Performed> + Send + 'static) -> RunningCall {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(going) = all.get(key) {

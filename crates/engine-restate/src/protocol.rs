@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 /// Messages that may wait for the network.
 const OUTGOING_MAX: usize = 256;
 
-/// Why an invocation cannot go on here. Restate tries it again, elsewhere or later, if it must.
+/// Why an invocation cannot continue here. Restate retries it, here or in another worker, if it must.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InvocationEnd {
     #[error("the connection to the Restate server was lost")]

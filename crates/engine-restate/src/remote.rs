@@ -18,7 +18,7 @@ pub(crate) enum DriveMessage {
 
 pub(crate) struct Call {
     pub(crate) job: Job,
-    /// Runs that are watched elsewhere, and whose watchers see pieces of the answer.
+    /// Runs that are watched in other processes, whose watchers receive pieces of the answer.
     pub(crate) watched: Vec<RunId>,
     pub(crate) reply: oneshot::Sender<Performed>,
 }

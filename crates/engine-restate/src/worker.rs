@@ -74,7 +74,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
     let path = parts.uri.path().to_owned();
     if let Err(error) = shared.identity.verify(&parts.headers, &path) {
         tracing::warn!("a request for {path} was refused: {error}");
-        return plain(StatusCode::UNAUTHORIZED, "the request is not signed by a server whose key this worker knows");
+        return plain(StatusCode::UNAUTHORIZED, "the request is not signed by a server whose key this worker has");
     }
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let drives = match segments.as_slice() {
@@ -84,7 +84,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
         [.., "invoke", EFFECT_SERVICE, PERFORM] => false,
         _ => return plain(StatusCode::NOT_FOUND, "this worker has no such handler"),
     };
-    // The store knows where a run stands, so `drive` does not replay what it did before; `perform` must know whether it was begun before.
+    // The store has the position of a run, so `drive` does not replay; `perform` must find out whether it was begun before.
     let (invocation, head, outgoing) = match Invocation::new(parts.headers, body, !drives) {
         Ok(begun) => begun,
         Err(error) => return plain(StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.to_string()),

@@ -57,9 +57,9 @@ impl Active {
     }
 
     /// Those of this run and the runs above it that are watched in other processes.
-    pub(crate) fn watched_elsewhere(&self) -> impl Iterator<Item = &RunId> {
+    pub(crate) fn watched_remotely(&self) -> impl Iterator<Item = &RunId> {
         let all = self.ancestors().iter().map(|ancestor| (&ancestor.run, &ancestor.feed)).chain([(&self.run, &self.feed)]);
-        all.filter(|(_, feed)| feed.is_watched_elsewhere()).map(|(run, _)| run)
+        all.filter(|(_, feed)| feed.is_watched_remotely()).map(|(run, _)| run)
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum AttemptResult {
     ChildParked {
         task: TaskId,
     },
-    /// This process no longer drives the child run, or gets no reply of what is performed elsewhere, so it cannot drive this run either.
+    /// This process no longer drives the child run, or gets no reply of a remote effect, so it cannot drive this run either.
     Lost(EngineError),
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
     }
     if let Some(remote) = &engine.settings.remote {
         // Whether it was begun before is known where it is performed.
-        let watched = active.watched_elsewhere().cloned().collect();
+        let watched = active.watched_remotely().cloned().collect();
         return of_performed(task, attempt, remote.perform(job, watched).await);
     }
     let tells_others = engine.has_others;
@@ -69,7 +69,7 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
             let (active, store) = (active.clone(), engine.store.clone());
             Progress::to(move |text| {
                 if tells_others {
-                    for watched in active.watched_elsewhere() {
+                    for watched in active.watched_remotely() {
                         let piece = Piece { watched: watched.clone(), run: active.run.clone(), task, attempt, text: text.to_owned() };
                         store.tell(Change::Piece(piece));
                     }

@@ -19,7 +19,7 @@ impl Inner {
         let (task, attempt) = (job.task, job.attempt);
         let replied = |reply| AttemptResult::Replied { task, attempt, reply };
         let deadline = Duration::from_millis(job.deadline_ms);
-        match tokio::time::timeout(deadline, self.child_rest(&child, job, call)).await {
+        match tokio::time::timeout(deadline, self.wait_for_child(&child, job, call)).await {
             Ok(Ok(RunState::Over(closing))) => replied(self.with_acts(reply_of(&closing), &child, job).await),
             Ok(Ok(RunState::Parked(_))) => AttemptResult::ChildParked { task },
             Ok(Ok(RunState::Going)) => AttemptResult::Lost(EngineError::Restless { run: child }),
@@ -74,13 +74,13 @@ impl Inner {
             if is_sent && received.await.is_ok() {
                 return;
             }
-            if let Err(e) = engine.take_up_parent(&parent, &child).await {
-                tracing::warn!(%parent, %child, "the parent could not be taken up: {e}");
+            if let Err(e) = engine.resume_parent(&parent, &child).await {
+                tracing::warn!(%parent, %child, "the parent could not be resumed: {e}");
             }
         });
     }
 
-    async fn take_up_parent(self: &Arc<Self>, parent: &RunId, child: &RunId) -> Result<()> {
+    async fn resume_parent(self: &Arc<Self>, parent: &RunId, child: &RunId) -> Result<()> {
         if self.is_stopping() {
             return Ok(());
         }
@@ -98,8 +98,8 @@ impl Inner {
     }
 
     /// Starts the child, or finds it, and waits until it has ended or is parked.
-    async fn child_rest(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<RunState> {
-        let mut taken_up = false;
+    async fn wait_for_child(self: &Arc<Self>, child: &RunId, job: &Job, call: &AgentCall) -> Result<RunState> {
+        let mut was_resumed = false;
         for _ in 0..8 {
             if let Some(active) = self.active(child) {
                 let mut at = active.at.subscribe();
@@ -117,9 +117,9 @@ impl Inner {
                     (_, Some(closing)) => return Ok(RunState::Over(Arc::new(closing))),
                     (Status::Asking, None) => return Ok(RunState::Parked(Vec::new())),
                     // It waits for a child of its own, which may have ended while this run was not in memory.
-                    (Status::Waiting, None) if taken_up => return Ok(RunState::Parked(Vec::new())),
+                    (Status::Waiting, None) if was_resumed => return Ok(RunState::Parked(Vec::new())),
                     _ => match self.resume_stored(child, None, None).await {
-                        Ok(()) | Err(EngineError::Over { .. }) => taken_up = true,
+                        Ok(()) | Err(EngineError::Over { .. }) => was_resumed = true,
                         Err(e) => return Err(e),
                     },
                 },

@@ -1,5 +1,5 @@
-//! An engine whose runs are driven elsewhere: it writes their start and their signals, and submits them. Nothing is lost when the other
-//! side cannot be reached: what is not driven is found in the store and submitted again.
+//! An engine whose runs are driven by other processes: it writes their start and their signals, and submits them. Nothing is lost if the
+//! dispatcher cannot be reached: runs that are not driven are found in the store and submitted again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::driver::{Driver, RunSource};
 use crate::remote::{Dispatcher, DriveRequest};
 use crate::{Control, Delivery, EngineError, Inner, Result, RunState, must_be_open};
 
-/// A run that was not touched for this long and that nobody holds was not submitted, or its worker is gone.
+/// A run that was not touched for this long and has no lease was not submitted, or its worker has exited.
 const FORGOTTEN_MS: i64 = 5_000;
 /// Runs submitted in one round.
 const ROUND_RUNS: usize = 256;
@@ -67,7 +67,7 @@ impl Inner {
         Ok(None)
     }
 
-    /// Resumes a run elsewhere.
+    /// Submits a run to be resumed.
     pub(crate) async fn dispatch_resume(&self, dispatcher: &dyn Dispatcher, run: &RunId) -> Result<()> {
         let row = self.row(run).await?;
         must_be_open(&row)?;
@@ -75,7 +75,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Tells a run something. An answer is written here, so that it is taken or refused at once, unless somebody drives the run at the moment. A
+    /// Delivers a message to a run. An answer is written here, so that it is accepted or refused at once, unless another process drives the run now. A
     /// cancellation is left for its driver, because children and calls in flight are cancelled with it.
     pub(crate) async fn dispatch_message(
         self: &Arc<Self>,
@@ -150,8 +150,8 @@ impl Inner {
             Ok(root) => root,
             Err(e) => return tracing::warn!(run = %row.run, "the run above it cannot be read, trying again later: {e}"),
         };
-        let errand = DriveRequest { thread: row.thread.clone(), ticket: format!("{}/{ticket}", row.run), run: root };
-        match dispatcher.submit(errand).await {
+        let request = DriveRequest { thread: row.thread.clone(), ticket: format!("{}/{ticket}", row.run), run: root };
+        match dispatcher.submit(request).await {
             Ok(()) => {
                 let mut submitted = self.submitted.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                 if submitted.len() >= REMEMBERED_MAX {

@@ -20,7 +20,7 @@ impl Engine {
         }
         // With the lease the messages of the thread are this process's to deliver, and no other process can end the run meanwhile.
         inner.hold(&row.thread).await?;
-        let begun = match self.deliver_left(&row.thread).await {
+        let begun = match self.deliver_signals(&row.thread).await {
             Ok(()) => Driver::begin(inner, RunSource::Stored { run: row.run.clone(), thread: row.thread.clone(), word: None }, Some(place)).await,
             Err(e) => Err(e),
         };
@@ -50,18 +50,18 @@ impl Engine {
         self.0.handler.repeatability(job)
     }
 
-    /// Delivers what was left for runs of a thread whose lease is held.
-    async fn deliver_left(&self, thread: &ThreadId) -> Result<()> {
+    /// Delivers the stored signals for runs of a thread whose lease is held.
+    async fn deliver_signals(&self, thread: &ThreadId) -> Result<()> {
         let inner = &self.0;
         for signal in inner.store.signals(&inner.settings.owner).await? {
             if inner.store.run(&signal.run).await?.is_none_or(|row| row.thread != *thread) {
                 continue;
             }
-            let told = match signal.kind {
+            let delivered = match signal.kind {
                 SignalKind::Cancel { reason } => self.cancel(&signal.run, &reason).await,
                 SignalKind::Answer { task, attempt, value } => self.answer(&signal.run, task, attempt, value).await,
             };
-            match told {
+            match delivered {
                 Ok(_) => {}
                 Err(e @ (EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. }))) => {
                     tracing::info!(run = %signal.run, "a message came too late or does not fit: {e}");

@@ -13,7 +13,7 @@ pub enum EngineError {
     NoFlow { flow: String, known: Vec<String> },
     #[error("run {run} is over ({}); fork it to try something else", status.as_str())]
     Over { run: RunId, status: Status },
-    #[error("run {run} starts and stops too fast to be told anything; try again")]
+    #[error("run {run} starts and stops too fast to receive a message; try again")]
     Restless { run: RunId },
     #[error("the run is not driven here any more: {why}")]
     DrivenElsewhere { why: String },

@@ -20,7 +20,7 @@ pub struct HealthNow {
     pub is_store_up: bool,
     /// Reads and writes that failed because of the store, not because of what was asked.
     pub store_failures: u64,
-    /// Runs of other processes that were taken up.
+    /// Runs of other processes that were resumed.
     pub taken_over: u64,
     /// Runs that were ended because they ended their process again and again.
     pub given_up: u64,

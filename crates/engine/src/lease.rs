@@ -98,8 +98,8 @@ impl Inner {
     async fn take_over_if_exited<F: Future<Output = store::Result<Lease>>>(&self, take: impl Fn() -> F) -> Result<Lease> {
         match take().await {
             Err(StoreError::Held { owner, .. }) if (self.settings.is_gone)(&owner) => {
-                // Its process is dead: let its leases have run out long ago. Not just before now: others may be at this too, with clocks
-                // a moment apart, and a later one must not bring them back.
+                // Its process has exited: its leases are set to have expired long ago, not just now, because other processes may do the same with
+                // slightly different clocks, and a later renewal must not revive them.
                 self.store.renew(&owner, 0).await?;
                 Ok(take().await?)
             }

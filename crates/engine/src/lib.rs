@@ -19,7 +19,6 @@ mod child;
 mod dispatch;
 mod drive;
 mod driver;
-mod elsewhere;
 mod error;
 mod fork;
 mod health;
@@ -32,6 +31,7 @@ mod remote;
 mod replay;
 mod settings;
 mod steps;
+mod store_changes;
 mod takeover;
 pub mod trace;
 mod tree_watcher;
@@ -58,16 +58,16 @@ pub use remote::{Dispatcher, DriveRequest, Performed, RemoteEffects};
 pub use replay::{History, Replayed, replay};
 pub use settings::{Clock, OnAnswer, OnExpired, Settings};
 pub use steps::{StateChange, Step, Steps, changes};
-pub use takeover::{AbandonedRun, KIND as TAKEOVER_KIND, given_up};
+pub use takeover::{AbandonedRun, KIND as TAKEOVER_KIND, abandoned_runs};
 pub use tree_watcher::{SeenCounts, TreeItem, TreeWatcher, WatchScope, tree_history};
 pub use watch::{FeedItem, Watcher};
 
 use active::Active;
 use background::Background;
 use driver::{Driver, RunSource};
-use elsewhere::StoreChanges;
 use health::Health;
 use lease::Leases;
+use store_changes::StoreChanges;
 
 /// With the error of the engine.
 pub type Result<T> = std::result::Result<T, EngineError>;
@@ -100,10 +100,10 @@ pub(crate) struct Inner {
     sweeping: AtomicBool,
     /// Runs that are being resumed, and those that failed to and are not tried again.
     seen: Mutex<HashSet<RunId>>,
-    /// The last ticket with which a run was submitted to be driven elsewhere.
+    /// The last ticket with which a run was submitted to the dispatcher.
     submitted: Mutex<HashMap<RunId, String>>,
     health: Health,
-    /// Whether other processes can be told of something that is not stored.
+    /// Whether there are other processes that are notified of what is not stored.
     has_others: bool,
     /// Runs of other processes that may be driven here at the same time: half of the places, so that new ones start meanwhile.
     recoveries: Arc<Semaphore>,
@@ -182,7 +182,7 @@ pub struct Order {
     pub is_tainted: bool,
     /// Number of agents between a person and this run. At `depth_max` it may not call others.
     pub depth: u32,
-    /// What was said before, in place of the messages of the thread: a branch of a conversation has only some of them.
+    /// The earlier messages, in place of those of the thread: a branch of a conversation has only some of them.
     pub history: Option<Vec<graph::Message>>,
 }
 
@@ -356,13 +356,13 @@ impl Engine {
 
     /// Waits until the run has ended or waits for a person.
     pub async fn wait(&self, run: &RunId) -> Result<RunState> {
-        let mut elsewhere = None;
+        let mut changes = None;
         loop {
             if let Some(active) = self.0.active(run) {
                 let mut at = active.at.subscribe();
                 drop(active);
                 match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
-                    // It was here only to be told something, and is driven elsewhere.
+                    // It was in memory only to receive a message, and is driven by another process.
                     Ok(RunState::Lost(EngineError::Stopping)) if self.0.dispatcher().is_some() && !self.0.is_stopping() => {}
                     Ok(RunState::Lost(e)) => return Err(e),
                     Ok(at) => return Ok(at),
@@ -373,8 +373,8 @@ impl Engine {
                 // Driven by another process, or about to be registered in this one.
                 RunState::Going => {
                     let patience = Duration::from_millis(self.0.settings.poll_ms.min(50));
-                    let elsewhere = elsewhere.get_or_insert_with(|| StoreChanges::of(&self.0.store));
-                    elsewhere.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
+                    let changes = changes.get_or_insert_with(|| StoreChanges::of(&self.0.store));
+                    changes.wait(patience, |change| matches!(change, Change::Run(changed) if changed == run)).await;
                 }
                 at => return Ok(at),
             }

@@ -28,7 +28,7 @@ const RUNS_MAX: usize = 100;
 
 impl Inner {
     /// Adds context from earlier runs to an input. Returns whether the added text may be other than the user's own words.
-    /// With a `history`, that is what was said before, and not the messages of the thread.
+    /// A `history` replaces the messages of the thread.
     pub(crate) async fn recall(
         &self,
         graph: &Graph,
@@ -97,7 +97,7 @@ impl Inner {
         let now_ms = (self.settings.clock)();
         // This is code of the flow. The run has ended, so a panic here loses only the notes.
         let notes = catch_unwind(AssertUnwindSafe(|| machine.notes())).unwrap_or_else(|panic| {
-            tracing::error!(run = %facts.run, "nothing is kept of the run, because its flow crashed: {}", panic_message(&*panic));
+            tracing::error!(run = %facts.run, "no notes of the run are stored, because its flow panicked: {}", panic_message(&*panic));
             Vec::new()
         });
         let kept_ms = |note: &Note| note.ms_max.unwrap_or(i64::MAX).min(self.settings.notes_ms);

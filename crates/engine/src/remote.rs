@@ -1,10 +1,10 @@
-//! What may be done elsewhere for an engine: performing effects, and driving runs. Restate's engine implements both; without them everything is
-//! done in this process.
+//! Interfaces to other processes that perform effects or drive runs for an engine. The Restate engine implements both; without them everything
+//! happens in this process.
 
 use futures::future::BoxFuture;
 use graph::{Job, Reply, RunId, ThreadId};
 
-/// How an attempt at an effect ended that was performed elsewhere.
+/// How an attempt ended that another process performed.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Performed {
     /// It was answered, well or not.
@@ -15,11 +15,11 @@ pub enum Performed {
     Lost(String),
 }
 
-/// Performs effects where they survive the end of this process. The same attempt of the same effect, asked for again, is the same call: it is not
-/// performed twice, and its reply is there.
+/// Performs effects outside of this process, so that they survive its end. A second request for the same attempt of the same effect is the same call: it
+/// is not performed twice, and its reply is returned.
 pub trait RemoteEffects: Send + Sync + 'static {
-    /// Performs one attempt. Dropping the future leaves the call as it is. `watched` are those of the run and the runs above it that are watched
-    /// in other processes, to whom pieces of the answer are of interest.
+    /// Performs one attempt. Dropping the future leaves the call as it is. `watched` are the run and the runs above it that are watched
+    /// in other processes, which receive pieces of the answer.
     fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed>;
 
     /// The run needs none of its calls any more; those in flight are stopped.
@@ -33,12 +33,12 @@ pub struct DriveRequest {
     pub thread: ThreadId,
     /// A run that no other run started.
     pub run: RunId,
-    /// The same errand with the same ticket is done once.
+    /// A second request with the same ticket has no effect.
     pub ticket: String,
 }
 
-/// Has runs driven elsewhere.
+/// Submits runs to other processes that drive them.
 pub trait Dispatcher: Send + Sync + 'static {
-    /// Returns when the errand is certain to be done. The error says why it is not.
-    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>>;
+    /// Returns when the request is stored durably. The error says why it is not.
+    fn submit(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -38,9 +38,9 @@ pub struct Settings {
     pub on_expired: Option<OnExpired>,
     /// Called for every answer of a person that a run took, for the audit log.
     pub on_answer: Option<OnAnswer>,
-    /// Performs effects elsewhere; otherwise this process does.
+    /// Performs effects outside of this process; by default this process performs them.
     pub remote: Option<Arc<dyn RemoteEffects>>,
-    /// Has runs driven elsewhere: this process only writes their beginning, and messages to them.
+    /// Submits runs to other processes: this one only writes their beginning, and messages to them.
     pub dispatcher: Option<Arc<dyn Dispatcher>>,
     /// What time it is; tests set their own.
     pub clock: Clock,
@@ -52,7 +52,7 @@ pub type OnAnswer = Arc<dyn Fn(&Start, &Waiting, &Value) + Send + Sync>;
 /// Called with the threads. It must not block.
 pub type OnExpired = Arc<dyn Fn(Vec<ThreadId>) + Send + Sync>;
 
-/// Milliseconds since 1970, for rows and leases. Runs themselves know no clock.
+/// Milliseconds since 1970, for rows and leases. Runs themselves read no clock.
 pub type Clock = Arc<dyn Fn() -> i64 + Send + Sync>;
 
 impl Default for Settings {
@@ -61,7 +61,7 @@ impl Default for Settings {
             runs_max: 1_024,
             queue_max: 4_096,
             owner: uuid::Uuid::now_v7().simple().to_string(),
-            is_gone: Arc::new(gone_never),
+            is_gone: Arc::new(never_exited),
             lease_ms: 15_000,
             sweep_ms: 15_000,
             takeovers_max: 10,
@@ -81,7 +81,7 @@ impl Default for Settings {
 }
 
 /// A random name, for processes that cannot check one another.
-fn gone_never(_owner: &str) -> bool {
+fn never_exited(_owner: &str) -> bool {
     false
 }
 

@@ -52,8 +52,8 @@ impl Steps {
         }
         guarded(&mut machine).map(drop)?;
         let mut spent: BTreeMap<u64, (Usage, u64)> = BTreeMap::new();
-        for told in machine.take_events() {
-            if let Event::Replied { task, reply, .. } = told.event {
+        for numbered in machine.take_events() {
+            if let Event::Replied { task, reply, .. } = numbered.event {
                 let (used, took_us) = spent.entry(task.step).or_default();
                 *used = used.plus(reply.usage).plus(Usage { calls: 1, ..Usage::default() });
                 *took_us = (*took_us).max(reply.took_us);
@@ -119,13 +119,13 @@ mod tests {
 
     #[test]
     fn changes_are_named_by_their_place() {
-        let told = |before: Value, after: Value| -> Vec<String> {
+        let changed = |before: Value, after: Value| -> Vec<String> {
             let side = |value: Option<Value>| value.map_or("-".to_owned(), |value| value.to_string());
             changes(&before, &after).into_iter().map(|one| format!("{} {} {}", one.path, side(one.before), side(one.after))).collect()
         };
-        assert_eq!(told(json!({ "a": 1, "b": [1, 2] }), json!({ "a": 1, "b": [1, 3, 4], "c/d": null })), ["/b/1 2 3", "/b/2 - 4", "/c~1d - null"]);
-        assert_eq!(told(json!({ "a": { "x": 1 } }), json!({ "a": {} })), ["/a/x 1 -"]);
-        assert_eq!(told(json!(1), json!(1)), Vec::<String>::new());
-        assert_eq!(told(json!([]), json!(vec![0; 2_000])).len(), CHANGES_MAX);
+        assert_eq!(changed(json!({ "a": 1, "b": [1, 2] }), json!({ "a": 1, "b": [1, 3, 4], "c/d": null })), ["/b/1 2 3", "/b/2 - 4", "/c~1d - null"]);
+        assert_eq!(changed(json!({ "a": { "x": 1 } }), json!({ "a": {} })), ["/a/x 1 -"]);
+        assert_eq!(changed(json!(1), json!(1)), Vec::<String>::new());
+        assert_eq!(changed(json!([]), json!(vec![0; 2_000])).len(), CHANGES_MAX);
     }
 }

@@ -4,7 +4,7 @@
 //! ```text
 //!   lease ─► count in the store ─► open and drive ─► left memory in order ─► count removed
 //!                 │ too many                 │ the process ends
-//!                 └─► failed, operator told  └─► the next process counts one more
+//!                 └─► failed, reported       └─► the next process counts one more
 //! ```
 //!
 //! From the third takeover on, suspects are driven one at a time, so that the count of a run that did nothing wrong does not grow with that of the one
@@ -57,8 +57,8 @@ pub struct AbandonedRun {
     pub at_ms: i64,
 }
 
-/// The runs that were given up and not resumed since, at most `limit`.
-pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<AbandonedRun>> {
+/// The runs that were failed after too many takeovers and not resumed since, at most `limit`.
+pub async fn abandoned_runs(store: &dyn Store, limit: usize) -> Result<Vec<AbandonedRun>> {
     let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: String::new(), after: None, limit };
     let mut found = Vec::new();
     for record in store.records(filter).await? {
@@ -77,7 +77,7 @@ pub async fn given_up(store: &dyn Store, limit: usize) -> Result<Vec<AbandonedRu
 impl Inner {
     /// Takes up a run that another process left, unless that one still holds it.
     pub(crate) async fn take_over(self: &Arc<Self>, row: &RunRow) -> Result<()> {
-        // Thousands may be taken up at a start, and new runs must not wait for all of them.
+        // Thousands may be resumed at a start, and new runs must not wait for all of them.
         let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;
         let place = self.clone().place_without_queue().await?;
         // So that no other process counts meanwhile. The driver takes the lease again: what it holds alone, it gives back with the last commit of the run.
@@ -87,7 +87,7 @@ impl Inner {
         let Some(counted) = counted? else { return Ok(()) };
         self.resume_stored(&row.run, Some(place), None).await?;
         self.health.taken_over.fetch_add(1, Ordering::Relaxed);
-        self.forget_when_left(row.run.clone(), counted, share);
+        self.reset_count_when_stopped(row.run.clone(), counted, share);
         Ok(())
     }
 
@@ -122,10 +122,10 @@ impl Inner {
     }
 
     /// Removes the count when the run has left memory in order.
-    fn forget_when_left(self: &Arc<Self>, run: RunId, TakeoverSlot { user, alone }: TakeoverSlot, share: OwnedSemaphorePermit) {
+    fn reset_count_when_stopped(self: &Arc<Self>, run: RunId, TakeoverSlot { user, alone }: TakeoverSlot, share: OwnedSemaphorePermit) {
         let engine = self.clone();
         self.spawn_background(async move {
-            let left = engine.has_left(&run);
+            let left = engine.wait_until_stopped(&run);
             tokio::pin!(left);
             if let Some(alone) = alone {
                 // Either way the next suspect may go: it left, or it has lasted.
@@ -133,7 +133,7 @@ impl Inner {
                 drop(alone);
             }
             if engine.active(&run).is_some() {
-                engine.has_left(&run).await;
+                engine.wait_until_stopped(&run).await;
             }
             drop(share);
             if let Err(error) = engine.store.drop_record(&user, KIND, run.as_str()).await {
@@ -142,7 +142,7 @@ impl Inner {
         });
     }
 
-    /// Resuming by hand starts the count anew.
+    /// Resuming by hand resets the count.
     pub(crate) async fn forget_takeovers(&self, run: &RunId) -> Result<()> {
         let row = self.row(run).await?;
         let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
@@ -154,7 +154,7 @@ impl Inner {
         let value = serde_json::to_value(count).map_err(|error| StoreError::Database(error.to_string()))?;
         let record = NewRecord { user: user.clone(), kind: KIND.to_owned(), key: run.to_string(), value, at_ms };
         match self.store.put_record(record).await {
-            // A user with that many interrupted runs: they are taken up all the same, without a count.
+            // A user with that many interrupted runs: they are resumed without a count.
             Err(StoreError::TooMany { .. }) => Ok(()),
             written => Ok(written?),
         }
@@ -168,11 +168,11 @@ impl Inner {
         Ok(runs.iter().map(|run| run.updated_ms).fold(row.updated_ms, i64::max))
     }
 
-    async fn has_left(&self, run: &RunId) {
+    async fn wait_until_stopped(&self, run: &RunId) {
         let Some(active) = self.active(run) else { return };
         let mut at = active.at.subscribe();
         drop(active);
-        // A closed channel says the same.
+        // A closed channel means the same.
         let _ = at.wait_for(|at| !matches!(at, RunState::Going)).await;
     }
 
@@ -184,7 +184,7 @@ impl Inner {
             lines += page.len() as u64;
         }
         let why = format!(
-            "the process that drove this run ended {crashes} times in a row before the run made progress, so it is no longer taken up; \
+            "the process that drove this run ended {crashes} times in a row before the run made progress, so it is no longer resumed; \
              `baton runs resume {}` tries again",
             row.run
         );

@@ -26,7 +26,7 @@ use crate::{RunResult, RunState};
 /// The target of all spans. A subscriber can filter them by it.
 pub const TARGET: &str = "baton_spans";
 
-/// A run that begins to be driven, under the span it was called in. `None`: nobody collects.
+/// The span of a run that begins to be driven, below the span it was called in. `None`: no spans are collected.
 pub(crate) fn run(facts: &Start) -> Option<Span> {
     let span = tracing::span!(
         target: TARGET,
@@ -114,7 +114,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// `None`: nobody collects. A flow of ours that is called as an agent is no call to the outside.
+    /// `None`: no spans are collected. A local flow that is called as an agent is not an outgoing call.
     pub(crate) fn at(job: &Job, is_ours: impl Fn() -> bool) -> Option<Attempt> {
         if !is_collected() {
             return None;
@@ -243,7 +243,7 @@ fn spent(span: &Span, closing: &RunResult) {
     span.record("baton.cost_usd", closing.spent.usd_micros as f64 / 1e6);
 }
 
-/// The kind and never the words: those may quote what was said.
+/// The kind of a failure without its message, which may quote private text.
 fn failed(span: &Span, kind: &str) {
     span.record("error.type", kind);
     span.record("otel.status_code", "ERROR");

@@ -19,7 +19,7 @@ use store::Change;
 use tokio::sync::broadcast::{self, error::RecvError};
 use tokio::sync::mpsc;
 
-use crate::elsewhere::StoreChanges;
+use crate::store_changes::StoreChanges;
 use crate::watch::TreeEvent;
 use crate::{Engine, EngineError, FeedItem, History, Result, Watcher, result_of};
 
@@ -37,11 +37,11 @@ pub struct TreeItem {
     /// The effect of the run above that this run answers; `None` for the run that is watched.
     pub parent: Option<Parent>,
     /// The event.
-    pub seen: FeedItem,
+    pub item: FeedItem,
     /// It was delivered before and is repeated to show what is still open.
     pub is_known: bool,
     /// The answer of this run is the answer to the user.
-    pub speaks: bool,
+    pub is_answer: bool,
 }
 
 /// What to watch.
@@ -70,7 +70,7 @@ impl TreeWatcher {
             }
             WatchScope::All => {
                 let live = engine.0.feed_of(run).subscribe_tree();
-                let root = Member { path: Arc::from([]), parent: None, speaks: true, ..Member::default() };
+                let root = Member { path: Arc::from([]), parent: None, is_answer: true, ..Member::default() };
                 let members = BTreeMap::from([(run.clone(), root)]);
                 let tree = Tree { engine: engine.clone(), thread: thread.clone(), root: run.clone(), known, members, to };
                 tokio::spawn(tree.watch(live));
@@ -114,14 +114,14 @@ fn is_child(engine: &Engine, effect: &Effect) -> bool {
 
 async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<TreeItem>>) {
     loop {
-        let seen = tokio::select! {
-            seen = watcher.next() => seen,
+        let next = tokio::select! {
+            next = watcher.next() => next,
             () = to.closed() => return,
         };
-        let Some(seen) = seen else { return };
-        let is_error = seen.is_err();
-        let heard = seen.map(|seen| TreeItem { run: run.clone(), path: Arc::from([]), parent: None, seen, is_known: false, speaks: true });
-        if to.send(heard).await.is_err() || is_error {
+        let Some(next) = next else { return };
+        let is_error = next.is_err();
+        let item = next.map(|item| TreeItem { run: run.clone(), path: Arc::from([]), parent: None, item, is_known: false, is_answer: true });
+        if to.send(item).await.is_err() || is_error {
             return;
         }
     }
@@ -132,7 +132,7 @@ async fn watch_one(run: RunId, mut watcher: Watcher, to: mpsc::Sender<Result<Tre
 struct Member {
     path: Arc<[TaskId]>,
     parent: Option<Parent>,
-    speaks: bool,
+    is_answer: bool,
     /// It returns the answer of the run it starts as its own.
     delegates: bool,
     next_seq: u64,
@@ -164,12 +164,12 @@ impl Tree {
     async fn watch(mut self, mut live: broadcast::Receiver<TreeEvent>) {
         // A watcher that subscribed before the run started receives everything from the feed, including deltas, which the journal does not have.
         let mut must_read = live.is_empty();
-        let mut elsewhere = StoreChanges::of(&self.engine.0.store);
+        let mut changes = StoreChanges::of(&self.engine.0.store);
         loop {
             if must_read && (self.read_all().await.is_err() || self.is_over().await) {
                 return;
             }
-            must_read = match self.take_live(&mut live, &mut elsewhere).await {
+            must_read = match self.take_live(&mut live, &mut changes).await {
                 Ok(must_read) => must_read,
                 Err(WatcherClosed) => return,
             };
@@ -177,21 +177,17 @@ impl Tree {
     }
 
     /// Takes events of the feed until the journals must be read. A run that is not in memory here may be driven by another process.
-    async fn take_live(
-        &mut self,
-        live: &mut broadcast::Receiver<TreeEvent>,
-        elsewhere: &mut StoreChanges,
-    ) -> std::result::Result<bool, WatcherClosed> {
+    async fn take_live(&mut self, live: &mut broadcast::Receiver<TreeEvent>, changes: &mut StoreChanges) -> std::result::Result<bool, WatcherClosed> {
         let poll = Duration::from_millis(self.engine.0.settings.poll_ms.max(1));
         loop {
-            let is_elsewhere = self.engine.0.active(&self.root).is_none();
+            let is_remote = self.engine.0.active(&self.root).is_none();
             let event = tokio::select! {
                 event = live.recv() => event,
-                piece = elsewhere.watch(&self.root, poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_elsewhere => match piece {
+                piece = changes.watch(&self.root, poll, |change| matches!(change, Change::Run(run) if self.members.contains_key(run))), if is_remote => match piece {
                     Some(piece) => {
                         if let Some(member) = self.members.get(&piece.run) {
-                            let heard = tree_item(&piece.run.clone(), member, FeedItem::of(piece), false);
-                            self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
+                            let item = tree_item(&piece.run.clone(), member, FeedItem::of(piece), false);
+                            self.to.send(Ok(item)).await.map_err(|_| WatcherClosed)?;
                         }
                         continue;
                     }
@@ -228,8 +224,8 @@ impl Tree {
             }
             FeedItem::Event(..) => Ok(FeedStep::Gap),
             delta @ FeedItem::Delta { .. } => {
-                let heard = tree_item(&event.run, member, delta, false);
-                self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
+                let item = tree_item(&event.run, member, delta, false);
+                self.to.send(Ok(item)).await.map_err(|_| WatcherClosed)?;
                 Ok(FeedStep::GoOn)
             }
         }
@@ -247,9 +243,9 @@ impl Tree {
             _ => {}
         }
         let is_known = numbered.seq < self.known.get(run).copied().unwrap_or(0);
-        let heard = tree_item(run, member, FeedItem::Event(numbered, at_ms), is_known);
-        let (path, speaks) = (member.path.clone(), member.speaks && member.delegates);
-        self.to.send(Ok(heard)).await.map_err(|_| WatcherClosed)?;
+        let item = tree_item(run, member, FeedItem::Event(numbered, at_ms), is_known);
+        let (path, is_answer) = (member.path.clone(), member.is_answer && member.delegates);
+        self.to.send(Ok(item)).await.map_err(|_| WatcherClosed)?;
         Ok(child.and_then(|task| {
             let id = child_run(Key::of(&self.thread, run, task));
             // Another attempt is the same child.
@@ -258,7 +254,7 @@ impl Tree {
             }
             let path = path.iter().copied().chain([task]).collect();
             let parent = Some(Parent { run: run.clone(), task });
-            self.members.insert(id.clone(), Member { path, parent, speaks, ..Member::default() });
+            self.members.insert(id.clone(), Member { path, parent, is_answer, ..Member::default() });
             Some(id)
         }))
     }
@@ -339,6 +335,6 @@ impl Tree {
     }
 }
 
-fn tree_item(run: &RunId, member: &Member, seen: FeedItem, is_known: bool) -> TreeItem {
-    TreeItem { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), seen, is_known, speaks: member.speaks }
+fn tree_item(run: &RunId, member: &Member, item: FeedItem, is_known: bool) -> TreeItem {
+    TreeItem { run: run.clone(), path: member.path.clone(), parent: member.parent.clone(), item, is_known, is_answer: member.is_answer }
 }

@@ -10,7 +10,7 @@ use store::{Change, Retention, RunFilter, RunRow, SignalKind, Status, StoreError
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use crate::elsewhere::StoreChanges;
+use crate::store_changes::StoreChanges;
 use crate::{Control, Engine, EngineError, Inner, Result};
 
 /// Runs read at once.
@@ -27,7 +27,7 @@ pub(crate) fn spawn(engine: &Arc<Inner>) {
         tokio::spawn(note_watched(Arc::downgrade(engine), changes));
     }
     let (abandoned, lease) = (Duration::from_millis(engine.settings.sweep_ms.max(1) as u64), 3 * renew_every);
-    // Where abandoned runs are looked for often, everything unfinished is not: it may be much, and most of it goes on elsewhere or waits for a person.
+    // If abandoned runs are searched often, all unfinished runs are not: there may be many, and most are driven by another process or wait for a person.
     let all = if abandoned < lease { lease.max(SWEEP_ALL_MIN) } else { lease };
     let sweeps = Sweeps { abandoned, all };
     tokio::spawn(run_upkeep(Arc::downgrade(engine), poll, sweeps));
@@ -43,9 +43,9 @@ async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
             Ok(Change::Watched(run)) => {
                 let Some(engine) = engine.upgrade() else { return };
                 match engine.active(&run) {
-                    Some(active) => active.feed.watched_elsewhere(),
+                    Some(active) => active.feed.mark_watched_remotely(),
                     // A worker may be given the run in a moment.
-                    None if engine.settings.remote.is_some() => engine.feed_of(&run).watched_elsewhere(),
+                    None if engine.settings.remote.is_some() => engine.feed_of(&run).mark_watched_remotely(),
                     None => {}
                 }
             }
@@ -108,10 +108,10 @@ async fn renew(engine: Weak<Inner>, every: Duration) {
 
 /// Delivers signals of other processes and resumes their runs after they exit. Ends when the engine is stopped or dropped.
 async fn run_upkeep(engine: Weak<Inner>, poll: Duration, every: Sweeps) {
-    let Some(mut elsewhere) = engine.upgrade().map(|engine| StoreChanges::of(&engine.store)) else { return };
+    let Some(mut changes) = engine.upgrade().map(|engine| StoreChanges::of(&engine.store)) else { return };
     let (mut swept, mut swept_all) = (Instant::now(), Instant::now());
     loop {
-        elsewhere.wait(poll, |change| matches!(change, Change::Signal(_))).await;
+        changes.wait(poll, |change| matches!(change, Change::Signal(_))).await;
         let Some(engine) = engine.upgrade().filter(|engine| !engine.is_stopping()) else { return };
         let sweeps = engine.sweeping.load(Ordering::Relaxed);
         if (sweeps || engine.holds_any())
@@ -155,10 +155,10 @@ async fn pass_on(engine: &Arc<Inner>, sweeps: bool) -> Result<()> {
         signals.extend(engine.store.undelivered_signals((engine.settings.clock)()).await?);
     }
     for signal in signals {
-        let told = Engine(engine.clone()).deliver_signal(&signal.run, signal.kind).await;
-        match told {
+        let delivered = Engine(engine.clone()).deliver_signal(&signal.run, signal.kind).await;
+        match delivered {
             Ok(()) | Err(EngineError::Over { .. } | EngineError::Feed(_) | EngineError::Store(StoreError::NoRun { .. })) => {
-                if let Err(e) = &told {
+                if let Err(e) = &delivered {
                     tracing::info!(run = %signal.run, "word came too late or does not fit: {e}");
                 }
                 engine.store.accept(signal.id).await?;
@@ -237,12 +237,12 @@ async fn resume_or_cancel(engine: &Arc<Inner>, row: RunRow) -> Result<bool> {
                 if let Err(EngineError::Store(e)) = &taken
                     && !matches!(e, StoreError::Held { .. })
                 {
-                    tracing::warn!(%run, "an unfinished run could not be taken up now: {e}");
+                    tracing::warn!(%run, "an unfinished run could not be resumed now: {e}");
                 }
                 engine.seen().remove(&run);
             }
             // Its journal does not match the current flow. This is logged once, because it does not change.
-            Err(e) => tracing::error!(%run, "an unfinished run cannot be taken up: {e}"),
+            Err(e) => tracing::error!(%run, "an unfinished run cannot be resumed: {e}"),
         }
     });
     Ok(true)

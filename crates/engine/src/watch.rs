@@ -9,8 +9,8 @@ use graph::{Event, NumberedEvent, RunId, TaskId};
 use store::{Change, Piece, StoreError};
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::elsewhere::{StoreChanges, WATCHED_FOR};
 use crate::replay::History;
+use crate::store_changes::{StoreChanges, WATCHED_FOR};
 use crate::{EngineError, Inner, Result, result_of};
 
 /// Events a watcher may be behind before it must read the journal.
@@ -77,11 +77,11 @@ impl Feed {
         self.tree.get().is_some_and(|to| to.receiver_count() > 0)
     }
 
-    pub(crate) fn watched_elsewhere(&self) {
+    pub(crate) fn mark_watched_remotely(&self) {
         *self.remote_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokio::time::Instant::now() + WATCHED_FOR);
     }
 
-    pub(crate) fn is_watched_elsewhere(&self) -> bool {
+    pub(crate) fn is_watched_remotely(&self) -> bool {
         let until = *self.remote_until.lock().unwrap_or_else(PoisonError::into_inner);
         until.is_some_and(|until| until > tokio::time::Instant::now())
     }
@@ -103,8 +103,8 @@ impl Inner {
             return active.feed.clone();
         }
         let mut early = self.lock_early_subscribers();
-        // A feed that is held elsewhere too is that of a parked run with a child in memory.
-        early.retain(|_, feed| feed.is_watched() || feed.is_watched_elsewhere() || Arc::strong_count(feed) > 1);
+        // A feed with another owner belongs to a parked run with a child in memory.
+        early.retain(|_, feed| feed.is_watched() || feed.is_watched_remotely() || Arc::strong_count(feed) > 1);
         early.entry(run.clone()).or_default().clone()
     }
 
@@ -136,7 +136,7 @@ pub struct Watcher {
     lines: u64,
     ready: VecDeque<FeedItem>,
     live: Option<(Listening, broadcast::Receiver<FeedItem>)>,
-    elsewhere: StoreChanges,
+    changes: StoreChanges,
     has_read: bool,
     is_over: bool,
     /// A run that is not in the store is not an error: it will be started.
@@ -146,7 +146,7 @@ pub struct Watcher {
 impl Watcher {
     pub(crate) fn new(engine: Arc<Inner>, run: RunId, from_seq: u64) -> Self {
         let live = Some(engine.listen(&run));
-        let elsewhere = StoreChanges::of(&engine.store);
+        let changes = StoreChanges::of(&engine.store);
         Watcher {
             engine,
             run,
@@ -154,7 +154,7 @@ impl Watcher {
             lines: 0,
             ready: VecDeque::new(),
             live,
-            elsewhere,
+            changes,
             has_read: false,
             is_over: false,
             awaits_start: false,
@@ -189,7 +189,7 @@ impl Watcher {
                 }
                 continue;
             }
-            let heard = match &mut self.live {
+            let received = match &mut self.live {
                 None => {
                     // Subscribes before it reads the journal, so that no event is missed.
                     self.live = Some(self.engine.listen(&self.run));
@@ -201,11 +201,11 @@ impl Watcher {
                     let patience = Duration::from_millis(self.engine.settings.poll_ms);
                     let run = &self.run;
                     tokio::select! {
-                        heard = live.recv() => {
+                        received = live.recv() => {
                             *listening = Listening::Going;
-                            heard
+                            received
                         }
-                        piece = self.elsewhere.watch(run, patience, |change| matches!(change, Change::Run(changed) if changed == run)) => match piece {
+                        piece = self.changes.watch(run, patience, |change| matches!(change, Change::Run(changed) if changed == run)) => match piece {
                             // Pieces of child runs are for watchers of the whole tree.
                             Some(piece) if piece.run != *run => continue,
                             Some(piece) => return Some(Ok(FeedItem::of(piece))),
@@ -217,7 +217,7 @@ impl Watcher {
                     }
                 }
             };
-            match heard {
+            match received {
                 Ok(FeedItem::Event(numbered, _)) if numbered.seq < self.next_seq => {}
                 Ok(FeedItem::Event(numbered, at_ms)) if numbered.seq == self.next_seq => {
                     self.next_seq += 1;

@@ -20,6 +20,7 @@ use crate::words::Scanner;
 /// Semantic similarity of two texts, 0 to 1, for example by vectors; `None` if unknown.
 pub type Likeness = dyn Fn(&str, &str) -> Option<f32>;
 
+/// Thresholds of a check, and what it may use beside words.
 #[derive(Clone, Copy)]
 pub struct Options<'o> {
     /// Share of a sentence's words that its sources must contain, for it to be supported.
@@ -28,6 +29,7 @@ pub struct Options<'o> {
     pub weak_min: f32,
     /// Used when words alone do not decide. It can raise a sentence whose facts all hold, and never one whose facts do not.
     pub likeness: Option<&'o Likeness>,
+    /// Similarity from which `likeness` raises a sentence.
     pub likeness_min: f32,
     /// Text with numbers that may have been used in calculations. A number that is the sum or difference of one of them, or of the claim's,
     /// and one of the sources' is then accepted.
@@ -42,17 +44,21 @@ impl Default for Options<'_> {
     }
 }
 
+/// The result of a check of a whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checked {
+    /// The sentences of the answer, in order.
     pub sentences: Vec<Sentence>,
 }
 
+/// A sentence of an answer with the result of its check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sentence {
     /// Its byte range in the answer, with its citations.
     pub range: Range<usize>,
     /// Its text, without citations.
     pub text: String,
+    /// The result.
     pub status: Status,
     /// 0 to 1.
     pub score: f32,
@@ -65,8 +71,10 @@ pub struct Sentence {
     /// Spans that support it without being cited; set when it cites none, or none that supports it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<usize>,
+    /// The reasons if it is not supported.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
+    /// How the status was decided.
     #[serde(default, skip_serializing_if = "DecidedBy::is_rules")]
     pub by: DecidedBy,
     /// For a contradicted sentence, the span that states the contrary, from 1.
@@ -83,6 +91,7 @@ pub struct Sentence {
     pub coverage: f32,
 }
 
+/// The result of checking one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -116,23 +125,34 @@ impl Status {
 /// Why a sentence is not supported, worded for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Problem {
+    /// The kind of problem.
     pub kind: ProblemKind,
+    /// The problem as a sentence for users.
     pub words: String,
     /// The number, date, name or quotation, as in the sentence.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub what: String,
 }
 
+/// What a check found wrong with a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemKind {
+    /// A number that no source has.
     Number,
+    /// A date that no source has.
     Date,
+    /// A name that no source has.
     Name,
+    /// A quotation that no source has word for word.
     Quotation,
+    /// An address that no source has.
     Address,
+    /// The source negates it, or the sentence negates what the source states.
     Negation,
+    /// The source has the opposite word.
     Opposite,
+    /// The source states it with two roles or values exchanged.
     Swapped,
     /// Too few shared words.
     Words,
@@ -140,6 +160,7 @@ pub enum ProblemKind {
     Contradicted,
     /// It cites a span that does not exist.
     NoSuchSpan,
+    /// There is no span to compare it with.
     NoSource,
 }
 
@@ -151,6 +172,7 @@ impl Sentence {
 }
 
 impl Checked {
+    /// How many sentences have this status.
     pub fn count(&self, status: Status) -> usize {
         self.sentences.iter().filter(|sentence| sentence.status == status).count()
     }
@@ -180,6 +202,7 @@ fn not_checked_unless_certain(verdict: Verdict) -> Verdict {
 const LOOKED_UP_MAX: usize = 5;
 
 impl Spans<'_> {
+    /// Compares each sentence of an answer with the spans it cites, or with all spans if it cites none.
     pub fn check(&self, answer: &str, options: &Options<'_>) -> Checked {
         let mut scanner = Scanner::default();
         let sentences = units(answer).iter().map(|unit| self.sentence(unit, &mut scanner, options)).collect();

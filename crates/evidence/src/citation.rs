@@ -3,10 +3,12 @@
 
 use std::ops::Range;
 
+/// A citation in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Citation {
     /// With its brackets.
     pub range: Range<usize>,
+    /// The numbers that it cites, in their order.
     pub numbers: Vec<usize>,
 }
 

@@ -18,6 +18,7 @@ use crate::span::{Span, Trust};
 use crate::spans::Spans;
 use crate::words::Scanner;
 
+/// What happens to sentences that their sources do not support.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strict {
@@ -30,6 +31,7 @@ pub enum Strict {
     Leave,
 }
 
+/// An answer with corrected citations, its sources and the result of the check.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cited {
     /// The answer as Markdown, without the list of sources. Ranges in `checked` refer to it.
@@ -49,22 +51,31 @@ pub struct Cited {
     pub unlinked: Vec<String>,
 }
 
+/// A document, page or tool whose spans an answer cites.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     /// Numbers of the spans, from 1.
     pub spans: Vec<usize>,
+    /// The title that is shown.
     pub title: String,
+    /// A URL or path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The cited places in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<String>,
+    /// When it was written or last changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// The origin of its text.
     pub trust: Trust,
 }
 
+/// Follows an unsupported sentence with `Strict::Mark`.
 pub const UNSUPPORTED_MARK: &str = " *(not supported by the sources)*";
+/// Follows a weakly supported sentence with `Strict::Mark` or `Strict::Remove`.
 pub const WEAK_MARK: &str = " *(weakly supported)*";
+/// Follows a contradicted sentence with `Strict::Mark`.
 pub const CONTRADICTED_MARK: &str = " *(contradicted by the sources)*";
 /// An answer is cut after this many bytes or sentences, whichever comes first: every sentence is checked against every span, and is stored
 /// with its status.
@@ -73,7 +84,9 @@ const SENTENCES_MAX: usize = 2_000;
 /// Contradictions between sources that an answer reports, and the length of each sentence.
 const CONFLICTS_MAX: usize = 3;
 const CONFLICT_CHARS_MAX: usize = 240;
+/// The end of an answer that was cut at its limits.
 pub const CUT_NOTE: &str = "\n\n*(The answer is cut here: it has more than 2,000 sentences or 128 KiB.)*";
+/// The answer if `Strict::Remove` removed every sentence.
 pub const NOTHING_LEFT: &str = "Nothing that was found supports an answer.";
 
 /// The clean answer. The spans are those shown to the model, in that order.

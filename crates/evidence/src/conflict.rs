@@ -16,6 +16,7 @@ use crate::sentences::sentences;
 use crate::span::{Form, Span};
 use crate::spans::Spans;
 
+/// Two spans that contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// The spans, from 1.

@@ -24,16 +24,21 @@ use crate::spans::Spans;
 /// A claim and its evidence.
 #[derive(Clone, Copy)]
 pub struct Claimed<'c> {
+    /// The claim.
     pub text: &'c str,
+    /// The evidence; may be empty.
     pub spans: &'c [Span],
 }
 
+/// The result for one claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimStatus {
+    /// The spans state it.
     Supported,
     /// No finding against it, but not enough support.
     Weak,
+    /// The spans do not state it.
     Unsupported,
     /// A span states the contrary.
     Contradicted,
@@ -41,9 +46,11 @@ pub enum ClaimStatus {
     NotChecked,
 }
 
+/// How a status was decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecidedBy {
+    /// The rules alone.
     #[default]
     Rules,
     /// The verifier, alone or with the rules.
@@ -58,15 +65,19 @@ impl DecidedBy {
     }
 }
 
+/// The decision about one claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decided {
+    /// The result.
     pub status: ClaimStatus,
     /// Probability of support, 0 to 1; for a decision by rules alone, their score.
     pub score: f32,
+    /// How it was decided.
     pub by: DecidedBy,
     /// The span that contradicts it, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contradicted_by: Option<usize>,
+    /// What the rules found against it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub problems: Vec<Problem>,
 }

@@ -7,16 +7,20 @@ use serde::{Deserialize, Serialize};
 pub struct Pair<'p> {
     /// The text of one span, with its title.
     pub evidence: &'p str,
+    /// The sentence to judge.
     pub claim: &'p str,
 }
 
 /// Calibrated probabilities; the rest to one means that the evidence does not decide.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judgement {
+    /// The evidence states the claim.
     pub supported: f32,
+    /// The evidence states the contrary.
     pub contradicted: f32,
 }
 
+/// A model that judges whether a text supports a sentence.
 pub trait Entailment: Send + Sync {
     /// A judgement for each pair, in their order. Results do not depend on the batching.
     fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement>;
@@ -30,14 +34,21 @@ pub trait Entailment: Send + Sync {
 pub struct DecisionWeights {
     /// Factor of the model's own log odds.
     pub model: f32,
+    /// Added to every claim.
     pub constant: f32,
     /// The rules found support.
     pub supported: f32,
+    /// A number is not in the evidence.
     pub number: f32,
+    /// A date is not in the evidence.
     pub date: f32,
+    /// A name is not in the evidence.
     pub name: f32,
+    /// One of the two is negated.
     pub negation: f32,
+    /// The two have opposite words.
     pub opposite: f32,
+    /// The two have roles or values exchanged.
     pub swapped: f32,
 }
 
@@ -65,7 +76,9 @@ pub struct JudgeRequest {
 /// The reply of [`JUDGE`]: a judgement for each pair, and the weights of the rules.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct JudgeReply {
+    /// One for each pair, in the order of the request.
     pub judgements: Vec<Judgement>,
+    /// The weights of the rules beside the model that judged.
     pub weights: DecisionWeights,
 }
 

@@ -8,7 +8,9 @@ use crate::table;
 /// A number computed over rows when the reply is split into spans.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Fact {
+    /// How it was computed.
     pub kind: FactKind,
+    /// The number.
     pub value: f64,
     /// Number of rows it was computed from.
     pub over: usize,
@@ -20,19 +22,26 @@ pub struct Fact {
     pub filter: Option<Filter>,
 }
 
+/// How a fact is computed from rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FactKind {
+    /// The number of rows.
     Count,
+    /// The sum of a column.
     Sum,
+    /// The smallest value of a column.
     Min,
+    /// The largest value of a column.
     Max,
+    /// The arithmetic mean of a column.
     Mean,
 }
 
 /// Rows whose field has a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filter {
+    /// The name of the field.
     pub field: String,
     /// `None` for any value.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -174,7 +174,7 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimTerms, spans: &Span
         return Verdict { status: Status::Supported, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None };
     }
     let missing = missing_words(claim, wanted, mask);
-    let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not speak of {missing}") };
+    let words = if missing.is_empty() { format!("few of its words are in {place}") } else { format!("{place} does not mention {missing}") };
     problems.push(Problem { kind: ProblemKind::Words, words, what: String::new() });
     let status = if score >= options.weak_min { Status::Weak } else { Status::Unsupported };
     Verdict { status, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None }

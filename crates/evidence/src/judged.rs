@@ -53,17 +53,22 @@ pub struct Judged {
 /// The configured language model's decision about one sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelDecision {
+    /// The decision.
     pub verdict: ModelWord,
     /// The span that supports or contradicts it, from 1.
     #[serde(default)]
     pub source: Option<usize>,
 }
 
+/// The words with which a language model answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelWord {
+    /// The source states the sentence.
     Supported,
+    /// The source states the contrary.
     Contradicted,
+    /// The source does not state the sentence.
     NotSupported,
 }
 
@@ -97,6 +102,7 @@ fn contrary(number: usize) -> Problem {
 const UNCERTAIN: std::ops::Range<f32> = 0.15..0.7;
 
 impl Questions {
+    /// The pairs of sentences and spans of an answer that a model should judge.
     pub fn of(answer: &str, spans: &Spans<'_>) -> Questions {
         let (tidy, _) = tidied(answer, spans);
         let mut scanner = Scanner::default();
@@ -140,10 +146,12 @@ impl Questions {
         }
     }
 
+    /// Whether there is nothing to judge.
     pub fn is_empty(&self) -> bool {
         self.asked.is_empty()
     }
 
+    /// The pairs, in the order in which judgements are expected.
     pub fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
         let asked = self.asked.iter().map(|((claim, _), evidence)| Pair { evidence, claim });
         asked.chain(self.candidates.iter().flat_map(Candidate::pairs))

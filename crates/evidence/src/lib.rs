@@ -51,6 +51,8 @@
 //! the span's words in a new order may pass. Code blocks, headings without citations and questions are not checked. Word lists are English.
 //! `tests/checked` has the numbers.
 
+#![warn(missing_docs)]
+
 mod check;
 mod citation;
 mod cite;

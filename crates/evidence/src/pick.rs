@@ -10,6 +10,7 @@ use crate::fence;
 use crate::spans::Spans;
 use crate::words::{Scanner, is_cjk};
 
+/// How spans are chosen for a prompt.
 #[derive(Clone, Copy)]
 pub struct PickOptions<'o> {
     /// Counts the tokens of a text; `tokens` by default.
@@ -31,6 +32,7 @@ impl Default for PickOptions<'_> {
     }
 }
 
+/// The spans that fit into a budget.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Picked {
     /// In the order of the spans.
@@ -39,15 +41,18 @@ pub struct Picked {
     pub tokens: usize,
     /// Number of spans without room, and of near-duplicates.
     pub left_out: usize,
+    /// Number of near-duplicates that were omitted.
     pub repeated: usize,
 }
 
+/// A span in the form of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PickedSpan {
     /// The span's number, from 1.
     pub number: usize,
     /// The content of a message (`Source: …` and the passage).
     pub content: String,
+    /// The tokens of the message, with its overhead.
     pub tokens: usize,
     /// False if only its best sentences fit.
     pub is_whole: bool,
@@ -63,6 +68,7 @@ const COPY_MIN: f32 = 0.85;
 /// Cost of similarity to spans already picked.
 const ECHO_COST: f32 = 0.5;
 
+/// Chooses the spans that are most relevant to the question and fit into `budget_tokens`.
 pub fn pick(question: &str, spans: &Spans<'_>, budget_tokens: usize, options: &PickOptions<'_>) -> Picked {
     let scores = scores(question, spans, options);
     let bags: Vec<HashSet<u32>> =

@@ -6,9 +6,11 @@ use crate::fact::Fact;
 /// One passage from a tool, whole. Its number is its position in a run's list.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Span {
+    /// The passage, at most [`SPAN_BYTES_MAX`](crate::SPAN_BYTES_MAX) bytes.
     pub text: String,
     /// The tool it came from, as `server.tool`.
     pub source: String,
+    /// The title of its document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Its location: an `https:` address or a file's path.
@@ -23,11 +25,13 @@ pub struct Span {
     /// Its rank among the tool's results for one question, 0 being the best. Text that was only split has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
+    /// The origin of the text.
     #[serde(default)]
     pub trust: Trust,
     /// The call that found it, from `task_label`: `stories.search (query: upstream)`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
+    /// The form of `text`.
     #[serde(default, skip_serializing_if = "Form::is_text")]
     pub form: Form,
     /// For `Form::Derived`: the counts and sums over the rows at `place`.
@@ -38,7 +42,9 @@ pub struct Span {
 /// A span with the number that an answer cites it by.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
+    /// From 1.
     pub number: usize,
+    /// The span.
     #[serde(flatten)]
     pub span: Span,
 }
@@ -93,6 +99,7 @@ pub struct Found {
     /// Its output as data (MCP's `structuredContent`), if any.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub data: Value,
+    /// The output in passages that an answer can cite.
     #[serde(default)]
     pub spans: Vec<Span>,
 }

@@ -49,6 +49,7 @@ pub(crate) struct Read {
 }
 
 impl<'s> Spans<'s> {
+    /// Prepares the words and facts of spans for checks.
     pub fn new(spans: &'s [Span]) -> Spans<'s> {
         let mut scanner = Scanner::default();
         let mut vocabulary: HashMap<String, u32> = HashMap::new();
@@ -80,14 +81,17 @@ impl<'s> Spans<'s> {
         Spans { all: spans, read, vocabulary, sorted, postings }
     }
 
+    /// The spans, in order.
     pub fn all(&self) -> &'s [Span] {
         self.all
     }
 
+    /// How many there are.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }

@@ -12,7 +12,9 @@ use crate::sentences::sentences;
 use crate::span::{Form, Found, Span, Trust};
 use crate::table;
 
+/// Spans of one reply; the rest of the reply is dropped.
 pub const SPANS_MAX: usize = 500;
+/// Bytes of one span's text.
 pub const SPAN_BYTES_MAX: usize = 4_000;
 /// Paragraphs are merged up to about this size.
 const SPAN_BYTES_AIM: usize = 1_000;

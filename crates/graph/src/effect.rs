@@ -85,7 +85,7 @@ pub struct ToolCall {
 /// A call of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentCall {
-    /// The name of a flow, or of an agent elsewhere.
+    /// The name of a flow, or of a remote agent.
     pub agent: String,
     /// What it starts with.
     pub input: Value,
@@ -111,7 +111,7 @@ pub fn tool(tool: impl Into<String>, arguments: Value) -> Effect {
     Effect::CallTool(ToolCall { tool: tool.into(), arguments })
 }
 
-/// A call of a flow or an agent elsewhere.
+/// A call of a flow or a remote agent.
 pub fn agent(agent: impl Into<String>, input: Value) -> Effect {
     Effect::CallAgent(AgentCall { agent: agent.into(), input })
 }

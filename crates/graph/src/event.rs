@@ -94,7 +94,7 @@ pub enum Event {
     },
     /// The flow added a message to the thread.
     Said {
-        /// Who said it: `user` or `assistant`.
+        /// `user` or `assistant`.
         role: String,
         /// The text.
         content: String,

@@ -41,7 +41,7 @@ pub(crate) struct NodeEntry {
     pub(crate) edges: Vec<usize>,
 }
 
-/// Nodes that share one clock, which starts anew each time `start` is entered or the phase was left.
+/// Nodes that share one clock, which restarts each time `start` is entered or the phase was left.
 pub(crate) struct Phase {
     pub(crate) name: Name,
     pub(crate) limit_us: u64,
@@ -165,7 +165,7 @@ where
         self
     }
 
-    /// Gives the nodes one clock of `limit_ms`. It starts anew each time the first of them is entered. Effects that have no time
+    /// Gives the nodes one clock of `limit_ms`. It restarts each time the first of them is entered. Effects that have no time
     /// left fail as `Limit`, which the node's `fold` can answer with something simpler.
     pub fn phase(mut self, name: &str, limit_ms: u64, nodes: &[&str]) -> Self {
         self.phases.push((name.to_owned(), limit_ms, nodes.iter().map(|&node| node.to_owned()).collect()));
@@ -374,7 +374,7 @@ where
     }
 }
 
-const ONE_TYPE: &str = "a run's state is made by its own graph, which knows one type";
+const ONE_TYPE: &str = "a run's state is made by its own graph, which has one type";
 
 fn known<S: 'static>(state: &State) -> &S {
     state.downcast_ref::<S>().expect(ONE_TYPE)

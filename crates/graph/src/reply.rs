@@ -54,7 +54,7 @@ impl Reply {
         self.about(json!({ NO_FOREIGN_TEXT: true }))
     }
 
-    /// Marks a tool's reply that holds nothing private, because it is published for everybody or computed from the arguments alone, and names the addresses
+    /// Marks a tool's reply that has nothing private, because it is public or computed from the arguments alone, and names the addresses
     /// of its results. Only handlers set this.
     pub fn without_private_text(mut self, addresses: Vec<String>) -> Self {
         let mut about = self.about.take().unwrap_or_else(|| json!({}));

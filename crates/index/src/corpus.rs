@@ -37,6 +37,7 @@ const NO_SLOT: u32 = u32::MAX;
 /// The file of a row that is deleted.
 const NO_FILE: u32 = u32::MAX;
 
+/// Passages of files, searchable by words and by vectors.
 pub struct Corpus {
     full_text: FullText,
     shelf: Arc<VectorCache>,
@@ -50,13 +51,18 @@ pub struct Corpus {
 /// Results, best first, and the lists that contributed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// The passages, best first.
     pub hits: Vec<Hit>,
+    /// The ranked lists that were merged.
     pub lists: Vec<Used>,
 }
 
+/// A passage that a search found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
+    /// The file's name in the corpus.
     pub file: String,
+    /// The passage.
     pub passage: Passage,
     /// When the file was last changed, in seconds since 1970.
     pub at: Option<i64>,
@@ -67,8 +73,11 @@ pub struct Hit {
 /// A list that contributed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Used {
+    /// `words`, `vectors` and so on.
     pub name: &'static str,
+    /// Its weight in the merged ranking.
     pub weight: f32,
+    /// How many passages it had.
     pub found: usize,
 }
 
@@ -118,6 +127,7 @@ impl Corpus {
         Ok(Corpus { full_text, shelf, model: model.clone(), filler, now: RwLock::new(now), changing: Mutex::new(()) })
     }
 
+    /// Begins a change; other changes wait until it is committed or dropped.
     pub fn change(&self) -> Result<Change<'_>, Error> {
         let alone = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Change { corpus: self, writer: self.full_text.writer()?, _alone: alone })
@@ -127,6 +137,7 @@ impl Corpus {
         self.filler.share(work);
     }
 
+    /// How many passages there are.
     pub fn passages(&self) -> usize {
         self.now().rows.len()
     }
@@ -136,6 +147,7 @@ impl Corpus {
         self.now().links.worth
     }
 
+    /// The state of the vectors.
     pub fn progress(&self) -> Progress {
         self.filler.progress()
     }
@@ -224,6 +236,7 @@ impl Corpus {
 }
 
 impl Change<'_> {
+    /// Removes all passages of a file.
     pub fn remove(&mut self, file: &str) {
         self.writer.remove(file);
     }

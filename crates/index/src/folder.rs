@@ -22,10 +22,14 @@ use crate::vectors::{Model, Progress};
 /// Changed when reading or splitting changes: everything is read again.
 pub(crate) const VERSION: u32 = 1;
 
+/// Limits of an index of folders.
 #[derive(Clone, Debug)]
 pub struct Limits {
+    /// Files of all folders together.
     pub files_max: usize,
+    /// Bytes of one file.
     pub file_bytes_max: u64,
+    /// Passages of one file; the rest of the file is not indexed.
     pub file_passages_max: usize,
     /// For one file; small text files have no time limit.
     pub file_time_max: Duration,
@@ -45,6 +49,7 @@ impl Default for Limits {
     }
 }
 
+/// An index of the files in folders.
 pub struct Folders {
     pub(crate) roots: Vec<PathBuf>,
     pub(crate) home: PathBuf,
@@ -63,12 +68,17 @@ pub struct Folders {
 /// A part of one file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Excerpt {
+    /// The path of the file.
     pub file: String,
+    /// The part as text.
     pub text: String,
+    /// Where the part is.
     pub place: Location,
     /// Number of lines, pages or paragraphs.
     pub total: u32,
+    /// When the file was last changed, in seconds since 1970.
     pub at: Option<i64>,
+    /// Whether the part ends early because of its limit.
     pub is_cut: bool,
 }
 
@@ -183,6 +193,7 @@ impl Folders {
         Ok(Excerpt { file: name, text, place, total, at: seen.seconds(), is_cut })
     }
 
+    /// The folders that are indexed.
     pub fn roots(&self) -> &[PathBuf] {
         &self.roots
     }
@@ -197,6 +208,7 @@ impl Folders {
         self.corpus.links_worth()
     }
 
+    /// The state of the vectors.
     pub fn progress(&self) -> Progress {
         self.corpus.progress()
     }

@@ -6,6 +6,8 @@
 //!
 //! Not here: the network (npm fetches the weights, if the caller allows it), async, and any knowledge of MCP.
 
+#![warn(missing_docs)]
+
 mod chunk;
 mod corpus;
 pub mod eval;
@@ -42,7 +44,9 @@ pub use turns::{Turn, Turns};
 pub use unused::remove_unused;
 pub use vectors::{LICENSE as WEIGHTS_LICENSE, Model, Npm, Progress, Sources, State};
 
+/// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum Error {
     #[error("another process is indexing this folder; what it had indexed before can be searched")]
     Busy,

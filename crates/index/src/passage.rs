@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+/// A part of a file with its headings and links.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Passage {
+    /// The text of the part.
     pub text: String,
     /// The innermost heading, the symbol that is defined, or the document's own title.
     #[serde(default)]
@@ -11,6 +13,7 @@ pub struct Passage {
     /// From the outermost heading to the innermost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub headings: Vec<String>,
+    /// Where it is in the file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Location>,
     /// Its link targets, as written: `../guide.md#start`.
@@ -25,7 +28,9 @@ pub struct Passage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Location {
+    /// The first and the last line, from 1.
     Lines(u32, u32),
+    /// The page of a PDF, from 1.
     Page(u32),
     /// For documents without lines.
     Paragraphs(u32, u32),

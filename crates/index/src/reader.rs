@@ -8,6 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 
 use crate::read::{self, Document, ReadLimits, Skipped};
 
+/// Extracts the text of a file, in this process or in another.
 pub trait Reader: Send + Sync {
     /// Blocks until the file is read or a limit is reached.
     fn read(&self, path: &Path, bytes: Vec<u8>, limits: ReadLimits) -> Result<Document, Skipped>;

@@ -44,12 +44,19 @@ const POLL: Duration = Duration::from_millis(50);
 /// Result of a refresh.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Report {
+    /// Files in the index.
     pub files: usize,
+    /// Passages in the index.
     pub passages: usize,
+    /// Files that were indexed for the first time.
     pub added: usize,
+    /// Files that were indexed again because they changed.
     pub changed: usize,
+    /// Files that were removed from the index.
     pub removed: usize,
+    /// Files that did not change.
     pub unchanged: usize,
+    /// Files that are not in the index, and why.
     pub skipped: BTreeMap<String, Skipped>,
     /// Files that are still to be read; none when a refresh is over.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
@@ -59,13 +66,27 @@ pub struct Report {
 /// Progress of a refresh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Step<'a> {
-    Looking { files: usize },
-    Reading { file: &'a str, done: usize, total: usize },
+    /// Folders are listed.
+    Looking {
+        /// Files that were found so far.
+        files: usize,
+    },
+    /// A file is read.
+    Reading {
+        /// Its path.
+        file: &'a str,
+        /// Files that were read before it.
+        done: usize,
+        /// Files to read in this refresh.
+        total: usize,
+    },
+    /// The index is written.
     Writing,
 }
 
 /// Follows a refresh.
 pub trait RefreshWatcher {
+    /// Called at each step of the refresh.
     fn step(&mut self, _step: Step<'_>) {}
 
     /// Whether files may have changed since the last call.

@@ -24,15 +24,19 @@ const DESCRIPTION_BYTES_MAX: usize = 2000;
 /// A tool as its server describes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tool {
+    /// The server's name.
     pub server: String,
     /// The server's description, if any.
     pub about_server: String,
+    /// The tool's name, without the server.
     pub name: String,
+    /// What it does, as the server describes it.
     pub description: String,
     /// Names of its arguments.
     pub arguments: Vec<String>,
 }
 
+/// Descriptions of tools, searchable by words and by vectors.
 pub struct Tools {
     listed: Arc<ToolTexts>,
     words: Bm25Index,
@@ -41,6 +45,7 @@ pub struct Tools {
     filler: Filler,
 }
 
+/// A tool that a search found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ToolHit {
     /// Index in the given list.
@@ -73,6 +78,7 @@ impl Tools {
         fuse::fuse(&lists).into_iter().take(size).map(|(row, score)| ToolHit { index: row as usize, score }).collect()
     }
 
+    /// The state of the vectors.
     pub fn progress(&self) -> Progress {
         self.filler.progress()
     }

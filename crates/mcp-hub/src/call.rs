@@ -37,7 +37,9 @@ pub struct CallOptions {
     pub key: Option<String>,
     /// A person has agreed to exactly this, even if it might happen twice.
     pub is_allowed: bool,
+    /// How long the call may take.
     pub deadline: Duration,
+    /// Where the tool's progress is reported.
     pub progress: Progress,
     /// The thread it is made for; told to built-in servers only.
     pub thread: Option<String>,

@@ -28,52 +28,65 @@ use sha2::{Digest as _, Sha256};
 /// Reads environment variables; tests bring their own.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What a file of servers says.
+/// The contents of a file of servers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
+    /// Servers by name.
     pub servers: BTreeMap<String, ServerConfig>,
     /// Entries that cannot be used, each with the reason.
     pub remarks: Vec<String>,
 }
 
+/// A server of the configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServerConfig {
+    /// How it is reached.
     pub reach: ServerTransport,
+    /// Whether it is switched on.
     pub enabled: bool,
-    /// The user answers for what this server says about its own tools.
+    /// Its hints about its own tools count.
     pub trusted: bool,
+    /// Tools of it that are switched off.
     pub tools_disabled: BTreeSet<String>,
+    /// Its OAuth client, if one was registered by hand.
     pub oauth: Option<OAuth>,
-    /// The one revision of MCP that is spoken with it; found out when it is not given.
+    /// The revision of MCP to use; negotiated by default.
     pub revision: Option<String>,
-    /// A digest of the entry as it was written, before variables were filled in. None for one that was in no file.
+    /// A digest of the entry as it was written, before variables were filled in. `None` for a server that is not from a file.
     pub definition: Option<String>,
 }
 
-/// How a server is come by.
+/// How a server is reached.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "the fields are the keys of the configuration, which the module describes")]
 pub enum ServerTransport {
+    /// A child process.
     Stdio { command: String, args: Vec<String>, env: BTreeMap<String, RedactedText>, cwd: Option<PathBuf> },
+    /// Streamable HTTP.
     Http { url: String, headers: BTreeMap<String, RedactedText> },
 }
 
 /// A client that was registered by hand with the server's authorization server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct OAuth {
+    /// The id of the registered client.
     pub client_id: Option<String>,
+    /// The secret of the registered client.
     pub client_secret: Option<RedactedText>,
     /// An `https:` address of this client's own description, for authorization servers that read one.
     pub metadata_url: Option<String>,
+    /// Scopes to request; empty: those that the server names.
     pub scopes: Vec<String>,
     /// Whether its authorization server may be at a private address although the server's own address is a name, as inside a company.
     pub private_addresses: bool,
 }
 
-/// A value that may be a secret: it is used, and never shown.
+/// A value that may be a secret: `Debug` does not print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct RedactedText(String);
 
 impl RedactedText {
+    /// Wraps a value.
     pub fn new(text: impl Into<String>) -> Self {
         RedactedText(text.into())
     }
@@ -90,19 +103,23 @@ impl fmt::Debug for RedactedText {
 }
 
 impl ServerConfig {
+    /// A server that is a child process.
     pub fn stdio(command: impl Into<String>, args: &[&str]) -> Self {
         let args = args.iter().map(|arg| (*arg).to_owned()).collect();
         ServerConfig::new(ServerTransport::Stdio { command: command.into(), args, env: BTreeMap::new(), cwd: None })
     }
 
+    /// A server behind an address.
     pub fn http(url: impl Into<String>) -> Self {
         ServerConfig::new(ServerTransport::Http { url: url.into(), headers: BTreeMap::new() })
     }
 
+    /// A server that is switched on and not trusted.
     pub fn new(reach: ServerTransport) -> Self {
         ServerConfig { reach, enabled: true, trusted: false, tools_disabled: BTreeSet::new(), oauth: None, revision: None, definition: None }
     }
 
+    /// The same server, trusted.
     pub fn trusted(mut self) -> Self {
         self.trusted = true;
         self
@@ -110,6 +127,7 @@ impl ServerConfig {
 }
 
 impl Config {
+    /// Reads a file and replaces variables.
     pub fn read(path: &Path, env: Env<'_>) -> Result<Config, String> {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
         Config::parse(&text, path.parent(), env).map_err(|why| format!("{}: {why}", path.display()))

@@ -18,20 +18,23 @@ use tokio::sync::Notify;
 
 use effects::Progress;
 
-/// Answers what a server asks while it performs a call. Without one, a server gets the reply that nobody can be asked.
+/// Handles requests that a server sends while it performs a call. Without a handler they are refused.
 #[async_trait]
 pub trait ServerRequestHandler: Send + Sync + 'static {
-    /// What is promised to servers; they ask for nothing else.
+    /// The capabilities that are declared to servers; they may request nothing else.
     fn capabilities(&self) -> ClientCapabilities;
 
+    /// Asks the user for input. By default it is declined.
     async fn elicit(&self, _asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
         Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
+    /// Lets the server use a model. By default it is refused.
     async fn sample(&self, _asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
-        Err(ErrorData::invalid_request("no model is lent to tools", None))
+        Err(ErrorData::invalid_request("sampling is not available", None))
     }
 
+    /// The folders that the server may use. By default none.
     async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
         Ok(ListRootsResult::default())
     }
@@ -112,7 +115,7 @@ impl Host {
     async fn sample(&self, asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
         match &self.asked {
             Some(host) => host.sample(asked).await,
-            None => Err(ErrorData::invalid_request("no model is lent to tools", None)),
+            None => Err(ErrorData::invalid_request("sampling is not available", None)),
         }
     }
 

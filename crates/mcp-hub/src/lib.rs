@@ -10,6 +10,8 @@
 //!
 //! Tools are called `server.tool`. Nothing here decides whether to call: that is the flow's, and what a tool says is data.
 
+#![warn(missing_docs)]
+
 mod auth;
 mod bounded;
 mod call;
@@ -75,85 +77,114 @@ pub struct Tools(Arc<Hub>);
 pub struct ToolInfo {
     /// `server.tool`
     pub name: String,
+    /// The name of its server.
     pub server: String,
+    /// The title that the server gives it.
     pub title: Option<String>,
+    /// What it does, in the server's words.
     pub description: String,
     /// The JSON schema of its arguments.
     pub schema: Value,
+    /// The JSON schema of its structured output.
     pub output_schema: Option<Value>,
+    /// What the server states about its effects.
     pub hints: Hints,
     /// Its server is built in or trusted by the user, so that its hints count.
     pub is_trusted: bool,
+    /// Whether flows may call it.
     pub enabled: bool,
-    /// Its server answers, as far as is known.
+    /// Whether its server is connected, as far as is known.
     pub healthy: bool,
 }
 
 impl ToolInfo {
-    /// Known to change nothing: by the word of a server that is trusted.
+    /// Whether it changes nothing, according to a trusted server.
     pub fn is_read_only(&self) -> bool {
         self.is_trusted && self.hints.read_only == Some(true)
     }
 
-    /// Has to be taken to change or destroy something. What says nothing does, as MCP has it.
+    /// Whether it must be assumed to change or delete something. That is so unless a trusted server states otherwise, as MCP prescribes.
     pub fn is_destructive(&self) -> bool {
-        let is_said_harmless = self.hints.read_only == Some(true) || self.hints.destructive == Some(false);
-        !self.is_trusted || !is_said_harmless
+        let is_declared_harmless = self.hints.read_only == Some(true) || self.hints.destructive == Some(false);
+        !self.is_trusted || !is_declared_harmless
     }
 }
 
-/// What the tool says about itself. Only of a trusted server does anything here decide by it.
+/// What the server states about a tool's effects; `None` if it states nothing. Only hints of trusted servers are used for decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hints {
+    /// It changes nothing.
     pub read_only: Option<bool>,
+    /// It may delete or overwrite.
     pub destructive: Option<bool>,
+    /// A second call with the same arguments changes nothing more.
     pub idempotent: Option<bool>,
+    /// It reaches systems outside of the server.
     pub open_world: Option<bool>,
 }
 
-/// How a server is.
+/// The state of a server.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Health {
+    /// The server's name.
     pub server: String,
+    /// Its transport.
     pub kind: Kind,
+    /// Whether it is switched on.
     pub enabled: bool,
+    /// Whether its hints count.
     pub trusted: bool,
+    /// The state of the connection.
     pub status: ServerStatus,
+    /// Whether there are OAuth credentials for it.
     pub sign_in: SignIn,
+    /// The number of its tools.
     pub tools: usize,
 }
 
 /// Whether an account signed in at a remote server with OAuth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignIn {
-    /// The server has not asked for it.
+    /// The server has not required it.
     None,
-    /// The server refuses until somebody does; see [`Tools::begin_login`].
+    /// The server refuses requests until a user signs in; see [`Tools::begin_login`].
     Needed,
+    /// There are credentials.
     Done,
 }
 
+/// The transport of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
+    /// A child process.
     Stdio,
+    /// Streamable HTTP.
     Http,
+    /// In this process.
     Local,
 }
 
+/// The state of the connection to a server.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ServerStatus {
-    /// Nobody has needed it yet.
+    /// It was not needed yet.
     Idle,
+    /// The connection is being opened.
     Connecting,
+    /// It is connected.
     Up {
-        /// The revision of MCP that is spoken.
+        /// The negotiated revision of MCP.
         version: String,
-        /// What it calls itself.
+        /// The name that the server reports.
         name: Option<String>,
     },
+    /// The last attempt failed.
     Down {
+        /// The error of that attempt.
         why: String,
+        /// Milliseconds until the next attempt.
         retry_in_ms: u64,
+        /// Attempts that failed in a row.
         failures: u32,
     },
 }
@@ -163,6 +194,7 @@ const FIRST_LIST_MAX: Duration = Duration::from_secs(10);
 /// The same for a registry: the hub has tools without it.
 const REGISTRY_LIST_MAX: Duration = Duration::from_secs(2);
 
+/// Collects the servers and options of [`Tools`].
 #[derive(Default)]
 pub struct Builder {
     servers: Vec<(String, Origin)>,
@@ -190,17 +222,19 @@ impl Builder {
         self
     }
 
-    /// These wait until somebody switches them on.
+    /// Servers that are switched off at first.
     pub fn with_off(mut self, servers: &[&str]) -> Self {
         self.off.extend(servers.iter().map(|name| config::server_name(name)));
         self
     }
 
+    /// Adds the servers of a configuration.
     pub fn with_config(mut self, config: Config) -> Self {
         self.servers.extend(config.servers.into_iter().map(|(name, server)| (name, Origin::Configured(server))));
         self
     }
 
+    /// Adds one server.
     pub fn with_server(mut self, name: &str, server: ServerConfig) -> Self {
         self.servers.push((config::server_name(name), Origin::Configured(server)));
         self
@@ -219,23 +253,25 @@ impl Builder {
         self
     }
 
-    /// Where is kept what was switched off, and the lists of tools.
+    /// The file that stores what was switched off, and the lists of tools.
     pub fn with_memory(mut self, path: impl Into<PathBuf>) -> Self {
         self.memory = Some(path.into());
         self
     }
 
+    /// Replaces the ranking of searches; by default [`Lexical`].
     pub fn with_rank(mut self, rank: impl Rank) -> Self {
         self.rank = Some(Box::new(rank));
         self
     }
 
+    /// Replaces the timings of connections.
     pub fn with_pace(mut self, pace: Pace) -> Self {
         self.pace = Some(pace);
         self
     }
 
-    /// Who answers servers that ask back.
+    /// Handles requests of servers to the client.
     pub fn with_request_handler(mut self, asked: impl ServerRequestHandler) -> Self {
         self.asked = Some(Arc::new(asked));
         self
@@ -290,6 +326,7 @@ impl Builder {
 }
 
 impl Tools {
+    /// A builder without servers.
     pub fn builder() -> Builder {
         Builder::default()
     }
@@ -359,6 +396,7 @@ impl Tools {
         self.0.known(name).is_some_and(|(server, _)| server.is_registry())
     }
 
+    /// A tool by its full name; an error if no server has it.
     pub async fn describe(&self, name: &str) -> Result<ToolInfo, Failure> {
         let (server, entry) = self.0.find(name).await?;
         Ok(self.0.info(&server, &entry, matches!(server.state(), State::Up(_))))

@@ -20,16 +20,17 @@ pub struct Login {
 }
 
 impl Login {
-    /// Where a person agrees, in a browser.
+    /// The address to open in a browser.
     pub fn address(&self) -> &str {
         self.session.get_authorization_url()
     }
 
-    /// The secret that the browser brings back, which tells this sign-in from others.
+    /// The secret that the browser returns with, which identifies this sign-in.
     pub fn state(&self) -> Option<String> {
         state_of(self.address())
     }
 
+    /// The server that is signed in to.
     pub fn server(&self) -> &str {
         &self.server.name
     }

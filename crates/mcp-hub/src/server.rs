@@ -45,10 +45,13 @@ pub type Serve = Arc<dyn Fn(DuplexStream) -> BoxFuture<'static, ()> + Send + Syn
 /// Timings, for tests to shorten.
 #[derive(Clone, Debug)]
 pub struct Pace {
+    /// Time to open a connection.
     pub connect_max: Duration,
+    /// The pause after the first failure.
     pub backoff_first: Duration,
+    /// The longest pause between attempts.
     pub backoff_max: Duration,
-    /// How often a server that says nothing is asked whether it is there.
+    /// The interval of pings to a server that sends nothing.
     pub beat: Duration,
     /// How often a server that does not tell of changes is asked for its tools again.
     pub relist: Duration,

@@ -22,9 +22,10 @@ use effects::{EffectHandler, LookUp, Progress, Repeatability};
 /// The tool that lists tools.
 pub const LIST: &str = "registry.tools";
 
-/// More are not told at once, however many are asked for.
+/// Tools in one listing, even if more are requested.
 const LISTED_MAX: usize = 64;
 
+/// The effect handler for tools: performs calls, and lists tools for planners.
 pub struct ToolHandler {
     tools: Tools,
     judging: Option<JudgeQueue>,
@@ -33,10 +34,12 @@ pub struct ToolHandler {
 }
 
 impl ToolHandler {
+    /// `allowed` are tools that need no permission: `server.tool`, or a whole `server`.
     pub fn new(tools: Tools, allowed: Vec<String>) -> Self {
         ToolHandler { tools, allowed, judging: None }
     }
 
+    /// Adds the verifier that answers `evidence.judge`.
     pub fn with_judge(self, judge: Judge) -> Self {
         ToolHandler { judging: Some(JudgeQueue::new(judge)), ..self }
     }

@@ -2,6 +2,8 @@
 //!
 //! Each command is a type that clap parses and a method `run`; the binary lists them among its commands.
 
+#![warn(missing_docs)]
+
 mod bench;
 mod eval;
 

@@ -33,7 +33,9 @@ struct Line {
     reply: Reply,
 }
 
+/// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum CassetteError {
     #[error("the recording {path} cannot be {doing}: {error}")]
     File { path: String, doing: &'static str, error: std::io::Error },
@@ -104,12 +106,14 @@ pub struct Replaying {
 }
 
 impl Replaying {
+    /// Reads a recording from a file.
     pub fn open(path: &Path) -> Result<Self, CassetteError> {
         let shown = path.display().to_string();
         let file = File::open(path).map_err(|error| CassetteError::File { path: shown.clone(), doing: "opened", error })?;
         Replaying::read(BufReader::new(file), &shown)
     }
 
+    /// Reads a recording from text; `path` is its name in error messages.
     pub fn read(text: impl BufRead, path: &str) -> Result<Self, CassetteError> {
         let mut lines: Vec<(Effect, usize)> = Vec::new();
         let mut replies: HashMap<Digest, VecDeque<Reply>> = HashMap::new();
@@ -164,7 +168,7 @@ impl Replaying {
 
 #[async_trait]
 impl EffectHandler for Replaying {
-    /// Nothing is done, so doing it twice is as good as once.
+    /// Nothing is performed, so everything is repeatable.
     fn repeatability(&self, _job: &Job) -> Repeatability {
         Repeatability::Repeatable
     }

@@ -12,6 +12,7 @@ use super::{Env, Name, NameError, Table};
 /// What the user said, most urgent first.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
+    /// The name given with `--model`.
     pub flag: Option<String>,
 }
 
@@ -20,14 +21,26 @@ pub struct ModelRequest {
 pub enum Embedded {
     /// Its weights are here.
     Ready(Name),
-    /// Its weights are downloaded when it is first used; their size, for people.
-    Downloads { name: Name, size: String },
-    /// Why not, and what to do.
-    Absent { why: String, todo: String },
+    /// Its weights are downloaded when it is first used.
+    Downloads {
+        /// Its name.
+        name: Name,
+        /// The size of the weights, for people.
+        size: String,
+    },
+    /// It cannot be used.
+    Absent {
+        /// The reason.
+        why: String,
+        /// What would make it work.
+        todo: String,
+    },
 }
 
+/// The model that answers, and how it was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
+    /// The model that was chosen.
     pub model: Name,
     /// Which option it was.
     pub by: Source,
@@ -35,33 +48,46 @@ pub struct Choice {
     pub ways: Vec<ModelCandidate>,
 }
 
+/// Where the name of a model came from, in the order in which sources are tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
+    /// `--model`.
     Flag,
+    /// `model` in the configuration.
     Configuration,
+    /// A provider's key in an environment variable.
     Environment,
+    /// A model of a running Ollama.
     Ollama,
+    /// The model that runs in this process.
     Embedded,
+    /// Answers made of sentences of the evidence, without a model.
     Extraction,
 }
 
 /// One way to a model, and how it stands.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ModelCandidate {
+    /// Where the name came from.
     pub source: Source,
+    /// The model, if this source names one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
+    /// Whether the model can be used.
     pub state: State,
+    /// The reason for the state, for `baton doctor`.
     pub detail: String,
     /// What would make it work; empty if it does.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub todo: String,
 }
 
+/// Whether the model of a source can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
+    /// It can be called.
     Ready,
     /// It was not requested, or it is not installed.
     Absent,

@@ -12,11 +12,13 @@
 //!
 //! Deliberately absent: trying the same model again. That is decided in `graph`, from `Failure::retry`.
 
+#![warn(missing_docs)]
+
 pub mod cassette;
 pub mod choice;
 pub mod evidence;
 pub mod extract;
-pub mod guard;
+mod guard;
 pub mod name;
 pub mod remote;
 pub mod table;
@@ -48,42 +50,58 @@ pub trait Model: Send + Sync {
     async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError>;
 }
 
+/// What a model returned for one call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
+    /// The text, JSON or tool calls that the model generated.
     pub said: ModelOutput,
+    /// Tokens and cost of this call.
     pub usage: Usage,
     /// As the other side calls it, when it says so.
     pub model: Option<String>,
+    /// Why generation ended.
     pub finish: Finish,
     /// More for `Reply::about`: an object, or null.
     pub notes: Value,
 }
 
+/// The generated part of an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelOutput {
+    /// Plain text.
     Text(String),
     /// Already JSON. It is validated all the same.
     Json(Value),
+    /// Calls of tools that the request offered.
     Calls {
+        /// Text generated beside the calls; may be empty.
         text: String,
+        /// The calls, in the order they were generated.
         calls: Vec<Called>,
     },
 }
 
+/// A tool call that a model generated.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Called {
+    /// The name of the tool, as in the request.
     pub name: String,
+    /// The arguments: an object, or a string that holds JSON.
     pub arguments: Value,
 }
 
+/// Why generation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
+    /// The model ended its reply.
     Stop,
     /// The token limit came first.
     Length,
+    /// The model called tools.
     ToolCalls,
     /// The provider withheld it.
     Filtered,
+    /// The provider did not say, or said something else.
     Unknown,
 }
 
@@ -103,15 +121,22 @@ impl Finish {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelError {
+    /// What could make the call succeed.
     pub remedy: Remedy,
+    /// The kind that a flow receives.
     pub kind: FailureKind,
+    /// The message for users and logs.
     pub message: String,
 }
 
+/// What could make a failed call succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// The same call may succeed later.
-    Again { after_ms: Option<u64> },
+    Again {
+        /// The pause that the provider asks for.
+        after_ms: Option<u64>,
+    },
     /// This model will not, but another may.
     Another,
     /// Only a person can: a key, a setting, a request that makes no sense.
@@ -119,14 +144,17 @@ pub enum Remedy {
 }
 
 impl ModelError {
+    /// An error that a later attempt at the same model may not have.
     pub fn again(kind: FailureKind, message: impl Into<String>) -> Self {
         ModelError { remedy: Remedy::Again { after_ms: None }, kind, message: message.into() }
     }
 
+    /// An error of this model that another model may not have.
     pub fn another(kind: FailureKind, message: impl Into<String>) -> Self {
         ModelError { remedy: Remedy::Another, kind, message: message.into() }
     }
 
+    /// An error that only the user can remove.
     pub fn user(message: impl Into<String>) -> Self {
         ModelError { remedy: Remedy::User, kind: FailureKind::Refused, message: message.into() }
     }
@@ -307,8 +335,8 @@ impl Models {
             notes.into_iter().for_each(|(key, note)| about[key] = note);
         }
         let reply = match value_of(call, said, finish) {
-            Ok((value, mended)) => {
-                if mended {
+            Ok((value, is_repaired)) => {
+                if is_repaired {
                     about["mended"] = json!(true);
                 }
                 Reply::ok(value)
@@ -346,7 +374,7 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
     };
     match (said, &call.schema) {
         (ModelOutput::Calls { text, calls }, _) if !call.tools.is_empty() && !calls.is_empty() => {
-            let mut mended = false;
+            let mut is_repaired = false;
             let mut checked = Vec::new();
             for called in calls {
                 let Some(tool) = call.tools.iter().find(|tool| tool.name == called.name) else {
@@ -364,10 +392,10 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
                     why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name),
                     said: text.clone(),
                 })?;
-                mended |= arguments.mended;
+                is_repaired |= arguments.is_repaired;
                 checked.push(json!({"name": called.name, "arguments": arguments.value}));
             }
-            Ok((json!({"text": text, "tool_calls": checked}), mended))
+            Ok((json!({"text": text, "tool_calls": checked}), is_repaired))
         }
         (ModelOutput::Json(value), Some(schema)) => {
             let said = value.to_string();
@@ -388,8 +416,8 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
     }
 }
 
-fn done(read: Result<structured::Read, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), UnusableReply> {
-    read.map(|read| (read.value, read.mended)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), said })
+fn done(read: Result<structured::ValidJson, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), UnusableReply> {
+    read.map(|read| (read.value, read.is_repaired)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), said })
 }
 
 /// No model answered. If a retry may help with any of them, the failure says so; the error of the first model comes first.
@@ -411,7 +439,7 @@ fn failed(troubles: &[(&Name, ModelError)]) -> Reply {
     Reply::failed(ModelError { remedy, kind, message }.failure()).about(json!({"tried": tried}))
 }
 
-/// Notices whether anything was told.
+/// Records whether any text was sent.
 struct ProgressProbe {
     progress: Progress,
     told: Arc<std::sync::atomic::AtomicBool>,

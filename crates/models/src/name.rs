@@ -1,4 +1,4 @@
-//! Names of models. Always with their namespace, so that a slip of the pen is an error and never another vendor.
+//! Names of models. They always include the provider, so that a typing error is an error and never selects another provider.
 //!
 //! ```text
 //! openai/gpt-4o-mini      anthropic/claude-sonnet-4-5     gemini/gemini-2.5-flash     ollama/qwen3:4b
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Name {
+    /// The provider.
     pub family: Family,
     /// What the endpoint calls it; empty for `extract`.
     pub model: String,
@@ -23,14 +24,21 @@ pub struct Name {
 /// The provider of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
+    /// OpenAI.
     OpenAi,
+    /// Anthropic.
     Anthropic,
+    /// Google Gemini.
     Gemini,
+    /// An Ollama server.
     Ollama,
     /// A server in the configuration, by the name it has there.
     Compat(String),
+    /// A server of KServe v2 over gRPC.
     Triton,
+    /// A model in this process.
     Embedded,
+    /// Answers without a model, see [`extract`](crate::extract).
     Extract,
 }
 
@@ -45,7 +53,9 @@ const FAMILIES: [(&str, Family); 6] = [
 
 const EXTRACT: &str = "extract";
 
+/// Why a text names no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum NameError {
     #[error("there is no model {name:?}; {}", hint(.nearest))]
     Unknown { name: String, nearest: Vec<String> },
@@ -54,6 +64,7 @@ pub enum NameError {
 }
 
 impl Name {
+    /// The name of the model that needs no weights and no network.
     pub fn extract() -> Self {
         Name { family: Family::Extract, model: String::new() }
     }

@@ -1,5 +1,5 @@
-//! Models behind HTTP, through genai. Everything that crate leaves to its caller is done here: the target is always explicit (left
-//! to itself it takes unknown names to Ollama), errors are sorted, and an answer that broke off is not taken for a whole one.
+//! Models behind HTTP, through genai. This module sets the target explicitly (genai's default for unknown names is Ollama),
+//! classifies errors, and treats an answer that ended early as an error.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,22 +18,22 @@ use effects::Progress;
 
 mod sort;
 
-/// What these libraries log repeats bodies of requests and arguments of tools. A program that logs adds this to its own filter.
+/// Turns off the logs of libraries that print request bodies and tool arguments. A program that logs adds this to its own filter.
 pub const LOG_FILTER: &str = "genai=off,h2=off,hyper=off,hyper_util=off,reqwest=off,rmcp=off,rustls=off";
 
-/// As much as a run takes in by default; a stream that never ends would otherwise grow until the deadline.
+/// The default limit of a run; without it an endless stream would grow until the deadline.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
 /// One model of one endpoint.
-pub struct Remote {
+pub(crate) struct Remote {
     name: Name,
     line: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
 
-/// The way to an endpoint.
-pub struct Connection {
+/// The HTTP client and address of an endpoint.
+pub(crate) struct Connection {
     client: genai::Client,
     url: String,
     dialect: Dialect,
@@ -46,6 +46,7 @@ pub struct Clients {
     here: reqwest::Client,
 }
 
+/// Creates the HTTP clients; no connection is opened.
 pub fn clients() -> Result<Clients, ModelError> {
     // Both ring and aws-lc-rs may be compiled in, and rustls panics if none was chosen. An earlier choice is kept.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
@@ -74,7 +75,7 @@ impl Clients {
 }
 
 impl Connection {
-    pub fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, ModelError> {
+    pub(crate) fn new(clients: &Clients, endpoint: &Endpoint) -> Result<Self, ModelError> {
         let wrong = |why: String| ModelError::user(format!("{:?} is not the address of a model server: {why}", endpoint.url));
         let parsed = reqwest::Url::parse(&endpoint.url).map_err(|e| wrong(e.to_string()))?;
         if !matches!(parsed.scheme(), "http" | "https") {
@@ -89,7 +90,7 @@ impl Connection {
 }
 
 impl Remote {
-    pub fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
+    pub(crate) fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
         Remote { name, line, row, key }
     }
 
@@ -103,10 +104,10 @@ impl Remote {
             Dialect::OpenaiResponses => (AdapterKind::OpenAIResp, self.line.url.clone()),
             Dialect::Anthropic => (AdapterKind::Anthropic, self.line.url.clone()),
             Dialect::Gemini => (AdapterKind::Gemini, self.line.url.clone()),
-            // genai's native Ollama drops schemas without a word; Ollama's own OpenAI door does not.
+            // genai's adapter for Ollama silently drops schemas; Ollama's OpenAI-compatible API does not.
             Dialect::Ollama if self.schema_mode(call) => (AdapterKind::OpenAI, format!("{}v1/", self.line.url)),
             Dialect::Ollama => (AdapterKind::Ollama, self.line.url.clone()),
-            Dialect::Triton => return Err(ModelError::user(format!("{} speaks gRPC; it cannot be asked over HTTP", self.name))),
+            Dialect::Triton => return Err(ModelError::user(format!("{} uses gRPC; it cannot be called over HTTP", self.name))),
         };
         // Servers without a key get a placeholder; without one, genai would not send the request.
         let key = self.key.as_ref().map_or("none", Secret::reveal);

@@ -24,24 +24,32 @@ use super::name::{Name, NameError};
 use super::{Env, Family, name};
 use secret::KeySource;
 
+/// Sections `model`, `fallbacks`, `[endpoints]` and `[models]` of the configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Table {
+    /// The model for calls that name none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Name>,
+    /// Models that are tried in order when the first cannot answer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fallbacks: Vec<Name>,
+    /// Servers by name; `compat/NAME/MODEL` refers to the name.
     pub endpoints: BTreeMap<String, Endpoint>,
     /// By full name.
     pub models: BTreeMap<String, Row>,
 }
 
+/// A server of models.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoint {
+    /// The base address of its API.
     pub url: String,
+    /// The API it offers.
     #[serde(default)]
     pub dialect: Dialect,
+    /// Where its key comes from; `None` for servers without keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeySource>,
     /// Calls in flight at once; more wait their turn.
@@ -75,9 +83,13 @@ pub enum Dialect {
     /// `/chat/completions`, as OpenAI, vLLM, llama.cpp and nearly everyone has it.
     #[default]
     OpenaiChat,
+    /// `/responses` of OpenAI.
     OpenaiResponses,
+    /// `/messages` of Anthropic.
     Anthropic,
+    /// `generateContent` of Google Gemini.
     Gemini,
+    /// `/api/chat` of Ollama.
     Ollama,
     /// KServe v2 over gRPC.
     Triton,
@@ -87,10 +99,13 @@ pub enum Dialect {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Row {
+    /// US dollars for a million input tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_million_in: Option<f64>,
+    /// US dollars for a million output tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usd_per_million_out: Option<f64>,
+    /// The size of the context window in tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_tokens_max: Option<u32>,
     /// For a model with another API than its endpoint.
@@ -111,8 +126,10 @@ pub struct Row {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Template {
+    /// The texts of the messages, one after the other.
     #[default]
     Plain,
+    /// `<|im_start|>ROLE … <|im_end|>` around each message.
     Chatml,
 }
 
@@ -180,6 +197,7 @@ impl Table {
         self
     }
 
+    /// The endpoint of a model; an error that suggests similar names if it is not configured.
     pub fn endpoint(&self, name: &Name) -> Result<&Endpoint, NameError> {
         self.endpoints.get(name.endpoint()).ok_or_else(|| {
             let servers = self.endpoints.keys().filter(|server| !BUILT_IN.contains(&server.as_str()));
@@ -192,6 +210,7 @@ impl Table {
         })
     }
 
+    /// Prices and limits of a model; all fields empty if it has no row.
     pub fn row(&self, name: &Name) -> Row {
         self.models.get(&name.to_string()).cloned().unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! The registry, with models that live in the test.
+//! `Models`, with models defined in the test.
 
 use std::sync::Mutex;
 

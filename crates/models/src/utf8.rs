@@ -1,5 +1,6 @@
-//! Text out of tokens. A character may be spread over several tokens, so bytes wait until they are whole.
+//! Text from tokens. A character may be spread over several tokens, so its bytes are kept until it is complete.
 
+/// Assembles text from the bytes of tokens.
 #[derive(Default)]
 pub struct Utf8 {
     text: String,
@@ -7,9 +8,9 @@ pub struct Utf8 {
 }
 
 impl Utf8 {
-    /// What can be told now; empty if nothing is whole yet.
+    /// The characters that these bytes complete; empty if none is complete yet.
     pub fn push(&mut self, bytes: &[u8]) -> &str {
-        let told = self.text.len();
+        let returned = self.text.len();
         self.waiting.extend_from_slice(bytes);
         loop {
             match std::str::from_utf8(&self.waiting) {
@@ -34,14 +35,14 @@ impl Utf8 {
                 }
             }
         }
-        &self.text[told..]
+        &self.text[returned..]
     }
 
-    /// All of it, with what never became whole marked as such.
-    pub fn finish(mut self, tell: &mut dyn FnMut(&str)) -> String {
+    /// The whole text. Bytes of an incomplete last character become U+FFFD, which is passed to `send` too.
+    pub fn finish(mut self, send: &mut dyn FnMut(&str)) -> String {
         if !self.waiting.is_empty() {
             let rest = String::from_utf8_lossy(&self.waiting).into_owned();
-            tell(&rest);
+            send(&rest);
             self.text.push_str(&rest);
         }
         self.text
@@ -52,15 +53,15 @@ impl Utf8 {
 mod tests {
     use super::Utf8;
 
-    fn check(pieces: &[&[u8]], told: &[&str], text: &str) {
+    fn check(pieces: &[&[u8]], expected: &[&str], text: &str) {
         let mut utf8 = Utf8::default();
         let received: Vec<String> = pieces.iter().map(|piece| utf8.push(piece).to_owned()).collect();
-        assert_eq!(received, told, "{pieces:?}");
+        assert_eq!(received, expected, "{pieces:?}");
         assert_eq!(utf8.finish(&mut |_| ()), text);
     }
 
     #[test]
-    fn characters_are_told_whole() {
+    fn characters_are_returned_whole() {
         check(&[b"a", "é".as_bytes()], &["a", "é"], "aé");
         check(&[&[0xf0, 0x9f], &[0x98], &[0x80, b'!']], &["", "", "😀!"], "😀!");
         check(&[&[0xff], b"b"], &["\u{fffd}", "b"], "\u{fffd}b");

@@ -3,10 +3,10 @@
 //! the same fault.
 //!
 //! ```text
-//!                      ┌ refused at the door ─► network failure, retry             nothing happened
+//!                      ┌ refused ─────────────► network failure, retry             nothing happened
 //!   attempt ─► delay ──┼ performed ───────────► the reply
 //!                      ├ performed, reply lost ─► by nature, see `Faulty::lost`
-//!                      └ performed twice ─────► the first reply                    only where twice is as good as once
+//!                      └ performed twice ─────► the first reply                    only if it is repeatable
 //! ```
 
 use std::time::Duration;
@@ -33,9 +33,9 @@ impl<W: EffectHandler> Faulty<W> {
         &self.inner
     }
 
-    /// It was performed and the connection was lost before the reply came. What can honestly be said then depends on its nature: what
-    /// may be repeated is; what can be looked up is, now, as after a crash; of the rest nobody knows, and a second attempt
-    /// would be a gamble that is not ours to take.
+    /// It was performed, and the connection was lost before the reply arrived. The reply depends on its repeatability: a repeatable
+    /// effect is retried; a checkable one is looked up, as after a crash; for all others the result is unknown and it is not
+    /// retried.
     async fn lose_reply(&self, job: &Job, repeatability: Repeatability) -> Reply {
         let network = || Reply::failed(Failure::new(FailureKind::Network, "the connection was lost before the reply came (a planned fault)").retry());
         let in_doubt = || {
@@ -74,12 +74,12 @@ impl<W: EffectHandler> EffectHandler for Faulty<W> {
         let repeatability = self.inner.repeatability(job);
         let mut reply = match self.plan.fault(job.key, job.attempt) {
             Fault::None => self.inner.perform(job, progress).await,
-            Fault::FailBefore => Reply::failed(Failure::new(FailureKind::Network, "the line was dead (a planned fault)").retry()),
+            Fault::FailBefore => Reply::failed(Failure::new(FailureKind::Network, "the connection was refused (a planned fault)").retry()),
             Fault::LoseReply => {
-                let unheard = self.inner.perform(job, progress).await;
+                let lost = self.inner.perform(job, progress).await;
                 // Cost and time count although the reply was lost.
-                let told = self.lose_reply(job, repeatability).await;
-                Reply { usage: unheard.usage, took_us: unheard.took_us, ..told }
+                let reply = self.lose_reply(job, repeatability).await;
+                Reply { usage: lost.usage, took_us: lost.took_us, ..reply }
             }
             Fault::Duplicate => {
                 let first = self.inner.perform(job, progress).await;

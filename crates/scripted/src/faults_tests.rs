@@ -25,7 +25,7 @@ fn only(fault: Fault) -> FaultPlan {
 async fn what_each_fault_does_to_each_nature() {
     let network = || Err((FailureKind::Network, true));
     let in_doubt = || Err((FailureKind::InDoubt, false));
-    // Tool, fault, how often it is performed, what is told (a value, or a kind of failure and whether to try again).
+    // Tool, fault, number of times it is performed, and the reply (a value, or a kind of failure and whether to retry).
     let cases = [
         ("read", Fault::None, 1, Ok(json!("page"))),
         ("read", Fault::FailBefore, 0, network()),
@@ -39,13 +39,13 @@ async fn what_each_fault_does_to_each_nature() {
         ("mail", Fault::LoseReply, 1, in_doubt()),
         ("mail", Fault::Duplicate, 1, Ok(json!("sent"))),
     ];
-    for (tool, fault, times, told) in cases {
+    for (tool, fault, times, expected) in cases {
         let script = Arc::new(ScriptedHandler::parse(SCRIPT).unwrap());
         let handler = Faulty::new(script.clone(), only(fault));
         let job = &jobs(&[graph::tool(tool, json!({}))])[0];
         let reply = handler.perform(job, &Progress::nowhere()).await;
         let got = reply.result.map_err(|failure| (failure.kind, failure.retry != graph::Retry::No));
-        assert_eq!((got, script.calls().len()), (told, times), "{tool} {fault:?}");
+        assert_eq!((got, script.calls().len()), (expected, times), "{tool} {fault:?}");
         assert_eq!((handler.repeatability(job), handler.look_up(job).await), (script.repeatability(job), script.look_up(job).await));
     }
 }

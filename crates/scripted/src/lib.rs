@@ -25,8 +25,8 @@
 //! - A tool is as delicate as the most delicate rule that fits the call, used up or not: what a tool is does not change with
 //!   how often it failed.
 //!
-//! What a crash does not undo, because it happened elsewhere, is kept apart in [`ExternalState`], which two worlds may share. An
-//! attempt that is performed again after a crash meets the rule it met the first time.
+//! External effects, which a crash does not undo, are kept apart in [`ExternalState`], which two worlds may share. An
+//! attempt that is performed again after a crash matches the same rule as the first time.
 //!
 //! A change to the world (`once`, `checkable`) happens in the middle of its `after`, so that a cut can fall on either side.
 

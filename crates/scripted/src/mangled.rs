@@ -1,12 +1,12 @@
-//! Bytes that went wrong on their way, or were never right: for trying whatever reads other people's words.
+//! Damaged variants of bytes, for tests of parsers of untrusted input.
 
-/// Endless variations of what was whole, each with a few wounds: a byte changed, lost or put in between, a piece said twice, the end cut off. The same seed
-/// gives the same ones.
+/// An endless sequence of variants with a few errors each: a byte changed, removed or inserted, a piece repeated, the end cut off. The same seed
+/// gives the same sequence.
 pub fn mangled(whole: &[u8], seed: u64) -> impl Iterator<Item = Vec<u8>> {
     let mut dice = Xorshift(seed | 1);
     std::iter::repeat_with(move || {
         let mut bytes = whole.to_vec();
-        for _ in 0..=dice.below(WOUNDS_MAX) {
+        for _ in 0..=dice.below(ERRORS_MAX) {
             dice.damage(&mut bytes);
         }
         bytes
@@ -19,7 +19,7 @@ pub fn count() -> usize {
     std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(USUAL)
 }
 
-const WOUNDS_MAX: usize = 5;
+const ERRORS_MAX: usize = 5;
 /// What JSON is sensitive to.
 const MARKS: &[u8] = b"{}[]\",:0\\";
 

@@ -6,6 +6,8 @@
 //! key = { command = ["secret-tool", "lookup", "service", "openai"] }     # the keyring of the desktop; or ["pass", "show", "openai"]
 //! ```
 
+#![warn(missing_docs)]
+
 mod command;
 
 use std::fmt;

@@ -133,12 +133,14 @@ impl Listener {
 
 /// The token of this start; its file is removed with it.
 pub struct StartToken {
+    /// The token itself.
     pub token: String,
     file: Option<PathBuf>,
     is_tls: bool,
 }
 
 impl StartToken {
+    /// A random token that is in no file yet.
     pub fn new() -> Result<StartToken> {
         let token = guard::secret().map_err(|problem| ServiceError::Failed(problem.message))?;
         Ok(StartToken { token, file: None, is_tls: false })
@@ -156,10 +158,12 @@ impl StartToken {
         Ok(())
     }
 
+    /// The file that has the token, once it was written.
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
     }
 
+    /// An address that signs a browser in.
     pub fn link(&self, address: SocketAddr) -> String {
         link(scheme(self.is_tls), &address.to_string(), &self.token)
     }
@@ -176,7 +180,9 @@ impl Drop for StartToken {
 
 /// A running server of this account with this database.
 pub struct Running {
+    /// An address that signs a browser in.
     pub link: String,
+    /// The file that has its token.
     pub file: PathBuf,
 }
 

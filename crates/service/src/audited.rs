@@ -17,10 +17,12 @@ use crate::hub;
 /// Beside the database.
 pub const FOLDER: &str = "audit";
 
+/// The audit log beside the database.
 pub fn log(globals: &GlobalArgs) -> Result<Log> {
     Ok(Log::new(hub::folder(globals)?.join(FOLDER), Config::for_run(globals)?.audit))
 }
 
+/// Starts the thread that writes the audit log.
 pub fn recorder(globals: &GlobalArgs) -> Result<Recorder> {
     Recorder::start(log(globals)?).map_err(|error| ServiceError::Failed(format!("the audit log cannot be written: {error}")))
 }
@@ -50,6 +52,7 @@ pub struct AuditedHandler {
 }
 
 impl AuditedHandler {
+    /// Records the tool calls of `handler` that may change something.
     pub fn new(handler: Arc<dyn EffectHandler>, recorder: Recorder) -> Arc<AuditedHandler> {
         Arc::new(AuditedHandler { handler, recorder })
     }

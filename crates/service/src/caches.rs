@@ -9,7 +9,7 @@ use crate::error::{Result, ServiceError};
 use crate::private;
 use crate::reader;
 
-/// An index that nobody opened for so long is removed; it is made again when its folder is searched.
+/// An index that was not opened for this long is removed; it is built again when its folder is searched.
 const UNUSED_INDEX_AGE: Duration = Duration::from_secs(60 * 86_400);
 
 /// The model for vectors, downloaded when first needed. `BATON_MODELS` names another folder for its files.

@@ -20,6 +20,7 @@ use crate::keys::Keys;
 use crate::server_section::ServerSection;
 use crate::settings::Configured;
 
+/// The configuration file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -27,12 +28,17 @@ pub struct Config {
     fallbacks: Vec<Name>,
     endpoints: BTreeMap<String, Endpoint>,
     models: BTreeMap<String, Row>,
+    /// Section `[embedded]`.
     pub embedded: Embedded,
+    /// Section `[tools]`.
     pub tools: Tools,
+    /// Section `[memory]`.
     pub memory: Memory,
+    /// Section `[store]`.
     pub store: crate::store_at::Section,
     /// External agents, by name.
     agents: BTreeMap<String, agents::Agent>,
+    /// Section `[team]`.
     pub team: Team,
     /// Limits of `baton serve`; `baton serve --help` lists them. `[server.oidc]` is how people sign in.
     pub server: ServerSection,
@@ -40,7 +46,9 @@ pub struct Config {
     users: server::rights::Tables,
     /// The same for groups of users.
     groups: server::rights::Tables,
+    /// Section `[proxy]`.
     pub proxy: Proxy,
+    /// Section `[notify]`.
     pub notify: Notify,
     /// Size limit of the audit log.
     pub audit: audit::Settings,
@@ -57,6 +65,7 @@ pub struct Config {
     pub(crate) keys: Keys,
 }
 
+/// Section `[embedded]`: the model that runs in this process.
 #[derive(Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Embedded {
@@ -112,8 +121,11 @@ pub struct Tools {
     pub(crate) registry_token_env: Option<String>,
     /// Folders that `docs` searches, beside those of `--docs`.
     pub docs: Vec<PathBuf>,
+    /// Section `[tools.code]`.
     pub code: tools::code::Settings,
+    /// Section `[tools.document]`.
     pub document: Option<tools::document::Settings>,
+    /// Section `[tools.mail]`.
     pub mail: Option<tools::mail::Settings>,
 }
 
@@ -151,6 +163,7 @@ impl Team {
         configured.map_or(one.port, |(_, port)| *port)
     }
 
+    /// The port of the team's registry.
     pub fn registry_port(&self) -> u16 {
         self.registry_port.unwrap_or(REGISTRY_PORT)
     }
@@ -204,6 +217,7 @@ impl Default for Embedded {
 }
 
 impl Config {
+    /// Reads the file of `--config`, or the usual one if it exists.
     pub fn read(globals: &GlobalArgs) -> Result<Config> {
         let keys = Keys::below(&hub::folder(globals)?);
         let usual = dirs::config_dir().map(|folder| folder.join("baton").join("baton.toml")).filter(|path| path.exists());
@@ -248,6 +262,7 @@ impl Config {
         self.keys.find(name)
     }
 
+    /// Endpoints and models, with built-in rows and the environment.
     pub fn table(&self) -> Table {
         let own =
             Table { model: self.model.clone(), fallbacks: self.fallbacks.clone(), endpoints: self.endpoints.clone(), models: self.models.clone() };
@@ -256,6 +271,7 @@ impl Config {
 }
 
 impl Embedded {
+    /// The folder of the weights.
     pub fn folder(&self) -> Result<PathBuf> {
         if let Some(folder) = &self.folder {
             return Ok(folder.clone());
@@ -265,6 +281,7 @@ impl Embedded {
         Ok(cache.join("baton").join("models"))
     }
 
+    /// The options of the embedded model.
     pub fn options(&self) -> embedded_model::Options {
         embedded_model::Options {
             idle_max: Duration::from_secs(self.idle_s.max(1)),

@@ -105,6 +105,7 @@ impl GlobalArgs {
         Ok(GlobalArgs { db: Some(db), store: None, config: self.config.clone(), script: self.script.clone(), flows: self.flows.clone() })
     }
 
+    /// The path of the database file.
     pub fn path(&self) -> Result<PathBuf> {
         if let Some(path) = &self.db {
             return Ok(path.clone());

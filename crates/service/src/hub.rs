@@ -248,6 +248,7 @@ fn imported_servers(globals: &GlobalArgs) -> Result<Config> {
     if path.exists() { Config::read_imported(&path, &|name| std::env::var(name).ok()).map_err(ServiceError::Usage) } else { Ok(Config::default()) }
 }
 
+/// Whether a server was imported from a registry or another program.
 pub fn is_imported(globals: &GlobalArgs, server: &str) -> Result<bool> {
     Ok(imported_servers(globals)?.servers.contains_key(server))
 }

@@ -45,6 +45,7 @@ fn settings_of(flow: &str, config: &Config) -> FlowSettings {
     FlowSettings { schema: properties.unwrap_or_default(), resolve: Arc::new(resolve) }
 }
 
+/// The content of `agent.json`.
 pub fn description(one: &Specialist) -> Description {
     let capability = Capability { name: one.capability.to_owned(), about: one.about.to_owned() };
     Description { name: one.flow.to_owned(), about: one.about.to_owned(), capabilities: vec![capability] }

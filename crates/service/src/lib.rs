@@ -21,6 +21,8 @@
 //!
 //! The modules that are hidden here are used by Baton's own programs; their interfaces change without notice.
 
+#![warn(missing_docs)]
+
 #[doc(hidden)]
 pub mod access;
 #[doc(hidden)]

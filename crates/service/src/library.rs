@@ -203,7 +203,7 @@ impl Library {
         }
         let address = path.to_string_lossy();
         let read = self.0.folders.read_for(Some(user.as_str()), &address, Some(from), None);
-        // Users are told the name that they gave, not the place on the server.
+        // Users see the name that they gave, not the path on the server.
         let read = read.map_err(|error| Problem::invalid(error.to_string().replace(&*address, name)))?;
         let (from, to) = match read.place {
             Location::Page(page) => (page, page),

@@ -121,7 +121,9 @@ impl ModelOptions {
 
 /// Prepared effect handlers, and their properties.
 pub struct EffectSetup {
+    /// Performs all effects.
     pub handler: Arc<dyn EffectHandler>,
+    /// Properties of the model that flows adapt to.
     pub profile: ModelProfile,
     /// The tools, unless a script or a recording answers.
     pub tools: Option<Tools>,
@@ -194,15 +196,19 @@ fn with_embedded(mut models: Models, config: &Config) -> Result<Models> {
 /// Whether to look for a running Ollama.
 #[derive(Clone, Copy, PartialEq)]
 pub enum OllamaLookup {
+    /// Only if no model is named.
     IfNeeded,
+    /// Always, for listings.
     Always,
 }
 
+/// Time for the answer of a running Ollama.
 pub const OLLAMA_PATIENCE: Duration = Duration::from_millis(400);
 
 /// `embedded` alone means the default one.
 const EMBEDDED: &str = "embedded";
 
+/// The model for a command; an error if a named one cannot be used.
 pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look: OllamaLookup) -> Result<Choice> {
     let flag = match flag.as_deref() {
         Some(EMBEDDED) => Some(name_of(&default_weights()?).to_string()),
@@ -236,12 +242,13 @@ pub async fn choose(flag: Option<String>, config: &Config, may_pull: bool, look:
         .map_err(|unusable| ServiceError::Usage(unusable.to_string()))
 }
 
+/// The full name of pinned weights.
 pub fn name_of(pinned: &Pinned) -> Name {
     Name { family: Family::Embedded, model: pinned.name.clone() }
 }
 
 fn default_weights() -> Result<Pinned> {
-    weights::all().into_iter().next().ok_or_else(|| ServiceError::Failed("this build knows no weights".into()))
+    weights::all().into_iter().next().ok_or_else(|| ServiceError::Failed("this build has no list of weights".into()))
 }
 
 /// The weights of a name.

@@ -9,11 +9,13 @@ use crate::error::{Result, ServiceError};
 /// Pages are smaller than files.
 const PAGE_MEMORY_MIB_MAX: u64 = 256;
 
+/// The processes for documents of the index.
 pub fn for_index() -> Result<Arc<ReaderProcess>> {
     static READER: OnceLock<Arc<ReaderProcess>> = OnceLock::new();
     shared(&READER, Settings::default())
 }
 
+/// The processes for pages of `fetch`.
 pub fn for_pages() -> Result<Arc<ReaderProcess>> {
     static READER: OnceLock<Arc<ReaderProcess>> = OnceLock::new();
     shared(&READER, Settings { memory_mib_max: PAGE_MEMORY_MIB_MAX, ..Settings::default() })

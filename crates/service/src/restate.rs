@@ -31,7 +31,7 @@ pub struct WorkerOptions {
     pub advertised: Option<String>,
     /// Public keys of the Restate server.
     pub identity_keys: Vec<String>,
-    /// Registers anew, although the Restate server knows a worker with other handlers at this address.
+    /// Registers again, although the Restate server has a worker with other handlers at this address.
     pub is_forced: bool,
 }
 
@@ -71,7 +71,7 @@ mod with {
     ) -> Result<()> {
         let admin = client(&options.admin)?;
         let store = globals.open_or_make().await?;
-        // The library keeps uploads and the index up to date for as long as it lives.
+        // The library updates uploads and the index until it is dropped.
         let Performing { setup, handler, library: _library, .. } = Performing::prepare(globals, model_options, &store, is_quiet).await?;
         let calls = Calls::default();
         let models = RunModels::recorded(setup.choice.as_ref());

@@ -110,17 +110,21 @@ pub fn check_server_is_known(name: &str, servers: &[String]) -> Result<()> {
     }
 }
 
+/// A thread by the name that the user gave.
 pub fn thread(named: &str) -> Result<ThreadId> {
     match named.trim() {
-        "" => Err(ServiceError::Usage("a thread needs a name; leave --thread away for a new one".into())),
+        "" => Err(ServiceError::Usage("a thread needs a name; omit --thread for a new one".into())),
         name => Ok(ThreadId::from(name)),
     }
 }
 
 /// A question for which a run is to be started.
 pub struct RunRequest<'a> {
+    /// The flows that exist.
     pub registry: &'a Registry,
+    /// The flow to run.
     pub flow: &'a Descriptor,
+    /// The question.
     pub question: &'a str,
     /// The thread it continues; a new one otherwise.
     pub thread: Option<ThreadId>,
@@ -128,6 +132,7 @@ pub struct RunRequest<'a> {
     pub approve: bool,
     /// `None` means the user's preference.
     pub strict: Option<bool>,
+    /// Limits of the run.
     pub budget: Budget,
     /// There are documents to answer from.
     pub has_docs: bool,

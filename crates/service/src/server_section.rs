@@ -10,8 +10,10 @@ use server::oidc::{Oidc, Settings};
 
 use crate::error::{Result, ServiceError};
 
+/// Section `[server]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ServerSection {
+    /// Limits of requests, runs, streams and memory.
     pub limits: Limits,
     /// The provider with which people sign in at the page.
     pub oidc: Option<Settings>,

@@ -72,14 +72,17 @@ pub struct StoreAt {
 }
 
 impl StoreAt {
+    /// Connects, and creates or migrates the tables.
     pub async fn open(self) -> Result<Arc<dyn Store>> {
         Ok(Arc::new(self.connect().await?))
     }
 
+    /// The same, with the type of the store.
     pub async fn connect(self) -> Result<PostgresStore> {
         Ok(PostgresStore::open(self.address, self.settings).await?)
     }
 
+    /// The address with its password.
     pub fn address(&self) -> Address {
         self.address.clone()
     }
@@ -109,6 +112,7 @@ pub fn find(named: Option<&str>, has_file: bool, globals: &GlobalArgs) -> Result
     }
 }
 
+/// Whether a text is the URL of a database, not a path.
 pub fn is_url(text: &str) -> bool {
     text.starts_with("postgres://") || text.starts_with("postgresql://")
 }

@@ -14,7 +14,7 @@ pub fn folder_name(user: &str) -> String {
     }
 }
 
-/// Whose folder it is; `None` where it is nobody's.
+/// The owner of the folder; `None` if it has none.
 pub(crate) fn user_of(folder: &str) -> Option<UserId> {
     if let Ok(name) = server::name::plain(folder) {
         return Some(UserId::from(name));

@@ -64,9 +64,9 @@ pub enum EngineRole {
     /// Everything.
     #[default]
     Embedded,
-    /// It writes how runs begin and has them driven elsewhere.
+    /// It writes the beginning of runs, which other processes drive.
     Submits(Arc<dyn Dispatcher>),
-    /// It drives runs for others, and its effects are performed elsewhere.
+    /// It drives runs for other processes, and its effects are performed outside of it.
     Works(Arc<dyn RemoteEffects>),
 }
 

@@ -60,10 +60,12 @@ impl Address {
         Ok(Address { config, authorities, name })
     }
 
+    /// Whether the address contains a password.
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 
+    /// The same address with this password.
     #[must_use]
     pub fn with_password(mut self, password: &str) -> Address {
         self.config.password(password);

@@ -16,6 +16,7 @@ pub struct BenchSchema {
 }
 
 impl BenchSchema {
+    /// Creates a schema with a new name in this database.
     pub async fn new(base: Address) -> Result<BenchSchema> {
         let name = format!("baton_bench_{}", uuid::Uuid::now_v7().simple());
         let schema = BenchSchema { base, name };
@@ -27,10 +28,12 @@ impl BenchSchema {
         self.base.clone().with_schema(&self.name)
     }
 
+    /// Opens a store in the schema.
     pub async fn open(&self) -> Result<PostgresStore> {
         PostgresStore::open(self.address(), PostgresSettings::default()).await
     }
 
+    /// Drops the schema with all that is in it.
     pub async fn drop_schema(self) -> Result<()> {
         self.run(&format!("DROP SCHEMA {} CASCADE", self.name)).await
     }

@@ -11,6 +11,8 @@
 //!
 //! Deliberately absent: a clock in promises (callers say what time it is); `clock` offers the server's, for callers on several machines.
 
+#![warn(missing_docs)]
+
 mod address;
 mod bare;
 mod database;
@@ -56,6 +58,7 @@ use writer::{Write, Writer, param};
 /// Threads looked at in one transaction of a retention.
 const THREADS_MAX: i64 = 128;
 
+/// Limits of connections, statements and waiting.
 #[derive(Clone, Debug)]
 pub struct PostgresSettings {
     /// Connections for reading. The store has two more: one writes, one listens.
@@ -72,6 +75,7 @@ impl Default for PostgresSettings {
     }
 }
 
+/// A [`Store`] in a Postgres database, shared by several processes.
 pub struct PostgresStore {
     database: Arc<Database>,
     writer: Writer,

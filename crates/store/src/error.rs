@@ -18,7 +18,7 @@ pub enum StoreError {
     NotYours { thread: ThreadId },
     #[error("line {found} of run {run} came when line {wanted} was next; two drivers wrote to one run")]
     OutOfOrder { run: RunId, found: u64, wanted: u64 },
-    #[error("{path} was written by a newer Baton (schema {found}, this one knows {known}); upgrade baton, or name another file with --db")]
+    #[error("{path} was written by a newer Baton (schema {found}, this one supports {known}); upgrade baton, or name another file with --db")]
     Newer { path: String, found: i64, known: i64 },
     #[error("{path} is a SQLite file, but not one of Baton's; name another file with --db")]
     Foreign { path: String },

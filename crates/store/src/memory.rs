@@ -34,7 +34,7 @@ impl MemoryStore {
         Self::default()
     }
 
-    /// A panic elsewhere cannot have left a write half done, because writes do not panic between their changes.
+    /// A panic of another thread cannot have left a write half done, because writes do not panic between their changes.
     fn tables(&self) -> MutexGuard<'_, Tables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }

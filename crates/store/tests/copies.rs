@@ -1,4 +1,4 @@
-//! A database as a file: copies while it is written, whether somebody has it open, damage, and what deleting leaves.
+//! A database as a file: copies while it is written, detection of other users, damage, and compaction.
 
 #![allow(clippy::unwrap_used)]
 

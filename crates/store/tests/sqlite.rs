@@ -167,7 +167,7 @@ async fn two_processes_on_one_file_are_kept_apart() {
     one.commit(line("r", &again, 2, "three")).await.unwrap();
     assert_eq!(journal(&two, "r").await, ["one", "two", "three"]);
 
-    // A thread deleted and made again elsewhere is not taken for the old one.
+    // A thread that another process deleted and created again is not taken for the old one.
     one.release(&again).await.unwrap();
     two.delete_thread(&"t".into(), UNTIL + 3).await.unwrap();
     start(&two, "u", "other").await;
@@ -310,7 +310,7 @@ async fn damage_inside_is_found_when_it_is_met() {
         *byte = 0xA5;
     }
     std::fs::write(&path, &bytes).unwrap();
-    // To be found while opening is as good as later.
+    // An error while opening is accepted too.
     let found = match open(&path) {
         Err(error) => vec![error],
         Ok(store) => vec![store.run(&"r".into()).await.unwrap_err(), claim(&store, "t", "me", NOW).await.unwrap_err()],
@@ -531,7 +531,7 @@ async fn r8_a_database_of_the_first_schema_is_brought_up_to_date_with_all_that_i
     assert_eq!(store.notes(filter).await.unwrap().len(), 1, "what was learnt outlives the process");
 }
 
-/// What people asked is for nobody else: not in a new database, and not in one that was made readable.
+/// Only the owner may read the database: a new one, and one that was made readable.
 #[cfg(unix)]
 #[tokio::test]
 async fn only_its_account_can_read_a_database() {

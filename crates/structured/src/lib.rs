@@ -1,12 +1,14 @@
-//! Makes JSON that fits a schema out of what a model said, or says in words why there is none.
+//! Extracts JSON that fits a schema from a model's reply, or reports why there is none.
 //!
 //! ```text
 //!   text ── without <think> ── candidates ── parse ─┬─ validate ── value
 //!             the whole · fenced · balanced · open   └─ repair ── validate
 //! ```
 //!
-//! A provider's promise is not relied on, nothing is fetched (a `$ref` to elsewhere is an error), and nobody is asked
-//! a second time: a repair costs microseconds, a second call costs money.
+//! A provider's structured-output mode is not relied on, nothing is fetched (a `$ref` to another document is an error), and the model is
+//! not called a second time: a repair costs microseconds, a second call costs money.
+
+#![warn(missing_docs)]
 
 mod cost;
 
@@ -17,14 +19,18 @@ use serde_json::Value;
 
 use effects::clip;
 
+/// A value that fits its schema.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Read {
+pub struct ValidJson {
+    /// The value, without nulls that the schema does not allow.
     pub value: Value,
-    /// It was not valid as it stood.
-    pub mended: bool,
+    /// Whether text around the JSON was dropped, its syntax was repaired, or nulls were removed.
+    pub is_repaired: bool,
 }
 
+/// Why a reply gave no value that fits its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum NotJson {
     #[error("there is no JSON in the reply: {text:?}")]
     Nothing { text: String },
@@ -34,27 +40,27 @@ pub enum NotJson {
     Schema(String),
 }
 
-/// What of a bad reply is shown to people; the whole goes to the flow as `Failure::said`.
+/// Bytes of an unusable reply that an error message shows; the flow gets all of it as `Failure::said`.
 const SHOWN_BYTES_MAX: usize = 400;
 const ERRORS_MAX: usize = 5;
 /// Longer texts are parsed but not repaired.
 const REPAIR_BYTES_MAX: usize = 1 << 20;
-/// serde_json reads no deeper than 128, so repairing what is deeper is in vain; and the repairer recurses.
+/// serde_json refuses JSON nested deeper than 128 levels, so repairing deeper text is useless; and the repairer recurses.
 const REPAIR_DEPTH_MAX: usize = 120;
-/// Places in a text where JSON may begin that are looked into.
+/// Positions in a text that are tried as the start of JSON.
 const CANDIDATES_MAX: usize = 16;
-/// A null that should not be there is taken out; so often at most.
+/// Disallowed nulls that are removed from one value at most.
 const PRUNED_MAX: usize = 256;
 
-/// Finds the JSON in a text.
-pub fn read(text: &str, schema: &Value) -> Result<Read, NotJson> {
+/// Finds the JSON in a text, repairs it if it does not parse, and validates it.
+pub fn read(text: &str, schema: &Value) -> Result<ValidJson, NotJson> {
     let validator = validator(schema)?;
     let clean = without_thinking(text);
     let candidates = candidates(&clean);
     let mut first_errors: Option<(Vec<String>, String)> = None;
-    let mut consider = |value: Value, mended: bool| -> Option<Read> {
+    let mut consider = |value: Value, is_repaired: bool| -> Option<ValidJson> {
         match fit(value, &validator) {
-            Ok((value, pruned)) => Some(Read { value, mended: mended || pruned }),
+            Ok((value, pruned)) => Some(ValidJson { value, is_repaired: is_repaired || pruned }),
             Err((errors, value)) => {
                 first_errors.get_or_insert_with(|| (errors, value.to_string()));
                 None
@@ -77,15 +83,15 @@ pub fn read(text: &str, schema: &Value) -> Result<Read, NotJson> {
     })
 }
 
-/// For what is JSON already.
-pub fn check(value: Value, schema: &Value) -> Result<Read, NotJson> {
+/// Validates a value that is parsed already.
+pub fn check(value: Value, schema: &Value) -> Result<ValidJson, NotJson> {
     match fit(value, &validator(schema)?) {
-        Ok((value, mended)) => Ok(Read { value, mended }),
+        Ok((value, is_repaired)) => Ok(ValidJson { value, is_repaired }),
         Err((errors, value)) => Err(NotJson::Unfit { errors, text: clip(&value.to_string(), SHOWN_BYTES_MAX) }),
     }
 }
 
-/// The text without what a reasoning model thought aloud. A thought that never ends takes the rest with it.
+/// The text without the `<think>` sections of a reasoning model. A section without its closing tag extends to the end.
 pub fn without_thinking(text: &str) -> Cow<'_, str> {
     let mut clean = Cow::Borrowed(text);
     for (open, close) in [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<|thinking|>", "<|/thinking|>")] {
@@ -108,11 +114,11 @@ pub fn without_thinking(text: &str) -> Cow<'_, str> {
 
 struct Candidate<'t> {
     text: &'t str,
-    /// More stood around it than white space.
+    /// Whether it is a part of the reply: there is other text around it.
     is_part: bool,
 }
 
-/// Where JSON may be, the likeliest first.
+/// The parts of a text that may be JSON, the likeliest first.
 fn candidates<'t>(text: &'t str) -> Vec<Candidate<'t>> {
     let whole = text.trim().trim_start_matches('\u{feff}');
     let mut found = vec![Candidate { text: whole, is_part: false }];
@@ -124,7 +130,7 @@ fn candidates<'t>(text: &'t str) -> Vec<Candidate<'t>> {
     };
     fenced(whole).into_iter().take(CANDIDATES_MAX).for_each(&mut add);
     let mut from = 0;
-    let mut never_ends = None;
+    let mut unclosed = None;
     for _ in 0..CANDIDATES_MAX {
         let Some(begin) = whole[from..].find(['{', '[']).map(|at| from + at) else { break };
         match balanced(&whole[begin..]) {
@@ -133,12 +139,12 @@ fn candidates<'t>(text: &'t str) -> Vec<Candidate<'t>> {
                 from = begin + length;
             }
             None => {
-                never_ends.get_or_insert(begin);
+                unclosed.get_or_insert(begin);
                 from = begin + 1;
             }
         }
     }
-    if let Some(begin) = never_ends {
+    if let Some(begin) = unclosed {
         add(&whole[begin..]);
     }
     found
@@ -149,7 +155,7 @@ fn fenced(text: &str) -> Vec<&str> {
     let mut rest = text;
     while let Some(open) = rest.find("```") {
         let after = &rest[open + 3..];
-        // What stands on the fence's own line is the language, unless the JSON begins right there.
+        // The rest of the fence's line is the language, unless the JSON begins there.
         let body = match after.find('\n') {
             Some(line) if !after[..line].contains(['{', '[', '"']) => &after[line + 1..],
             _ => after.trim_start_matches(|c: char| c.is_ascii_alphanumeric()),
@@ -168,7 +174,7 @@ fn fenced(text: &str) -> Vec<&str> {
     blocks
 }
 
-/// How long the object or array is that this text begins with, if it ends.
+/// The length in bytes of the object or array that this text begins with; `None` if it is not closed.
 fn balanced(text: &str) -> Option<usize> {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -190,7 +196,7 @@ fn balanced(text: &str) -> Option<usize> {
 }
 
 fn repaired(text: &str) -> Option<Value> {
-    if text.len() > REPAIR_BYTES_MAX || deepest(text) > REPAIR_DEPTH_MAX {
+    if text.len() > REPAIR_BYTES_MAX || depth_of(text) > REPAIR_DEPTH_MAX {
         return None;
     }
     // The repairer is third-party code with untrusted input: if it panics, the reply counts as unreadable.
@@ -198,8 +204,8 @@ fn repaired(text: &str) -> Option<Value> {
     serde_json::from_str(&fixed).ok()
 }
 
-/// An upper bound: brackets in strings count too.
-fn deepest(text: &str) -> usize {
+/// The nesting depth of brackets; an upper bound, because brackets in strings count too.
+fn depth_of(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
     for byte in text.bytes() {
         match byte {
@@ -214,12 +220,12 @@ fn deepest(text: &str) -> usize {
     deepest
 }
 
-/// Fetches nothing, whatever features other crates switch on.
+/// A retriever for `jsonschema` that refuses every URI, whatever features of `jsonschema` other crates enable.
 pub struct NoFetch;
 
 impl jsonschema::Retrieve for NoFetch {
     fn retrieve(&self, uri: &jsonschema::Uri<String>) -> Result<Value, Box<dyn std::error::Error + Send + Sync>> {
-        Err(format!("a schema must not refer to elsewhere ({uri})").into())
+        Err(format!("a schema must not refer to another document ({uri})").into())
     }
 }
 
@@ -276,16 +282,16 @@ fn fit(mut value: Value, validator: &Validator) -> Result<(Value, bool), (Vec<St
             .map(|error| error.instance_path().to_string())
             .filter(|path| !path.is_empty() && value.pointer(path).is_some_and(Value::is_null))
             .collect();
-        if !nulls.into_iter().any(|path| take_out(&mut value, &path)) {
+        if !nulls.into_iter().any(|path| remove_at(&mut value, &path)) {
             break;
         }
         pruned = true;
     }
-    let errors = validator.iter_errors(&value).take(ERRORS_MAX).map(|error| words(&error)).collect();
+    let errors = validator.iter_errors(&value).take(ERRORS_MAX).map(|error| describe(&error)).collect();
     Err((errors, value))
 }
 
-fn take_out(value: &mut Value, path: &str) -> bool {
+fn remove_at(value: &mut Value, path: &str) -> bool {
     let Some((parent, name)) = path.rsplit_once('/') else { return false };
     let name = name.replace("~1", "/").replace("~0", "~");
     match value.pointer_mut(parent) {
@@ -294,7 +300,7 @@ fn take_out(value: &mut Value, path: &str) -> bool {
     }
 }
 
-fn words(error: &jsonschema::ValidationError<'_>) -> String {
+fn describe(error: &jsonschema::ValidationError<'_>) -> String {
     let at = error.instance_path().to_string();
     let message = clip(&error.to_string(), 200);
     if at.is_empty() { message } else { format!("at {at}: {message}") }

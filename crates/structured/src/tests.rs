@@ -49,14 +49,14 @@ fn braces_inside_strings_do_not_count() {
 }
 
 #[test]
-fn says_whether_it_mended() {
-    assert!(!read(r#"{"steps": ["a"]}"#, &plan()).unwrap().mended);
-    assert!(read(r#"{"steps": ["a"]"#, &plan()).unwrap().mended);
-    assert!(read(r#"{"steps": ["a"], "n": null}"#, &plan()).unwrap().mended);
+fn reports_whether_it_was_repaired() {
+    assert!(!read(r#"{"steps": ["a"]}"#, &plan()).unwrap().is_repaired);
+    assert!(read(r#"{"steps": ["a"]"#, &plan()).unwrap().is_repaired);
+    assert!(read(r#"{"steps": ["a"], "n": null}"#, &plan()).unwrap().is_repaired);
 }
 
 #[test]
-fn what_cannot_be_mended_is_told_in_words() {
+fn a_reply_that_cannot_be_repaired_is_an_error_that_says_why() {
     let unfit = read(r#"{"steps": [], "n": -1}"#, &plan()).unwrap_err();
     let words = unfit.to_string();
     assert!(words.contains("/steps") && words.contains("/n"), "{words}");

@@ -1,15 +1,23 @@
 //! Terminal output of the command line: colours, ids, times, sums, tables and remarks.
 
+#![warn(missing_docs)]
+
 use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use graph::{RunId, Usage};
 
+/// Headings and names.
 pub const BOLD: Style = Style::new().bold();
+/// Secondary text: ids, times, table headers.
 pub const DIM: Style = Style::new().dimmed();
+/// Success.
 pub const GREEN: Style = AnsiColor::Green.on_default();
+/// Failure.
 pub const RED: Style = AnsiColor::Red.on_default();
+/// Warnings and questions to the user.
 pub const YELLOW: Style = AnsiColor::Yellow.on_default();
+/// Names of flows, models and tools.
 pub const CYAN: Style = AnsiColor::Cyan.on_default();
 
 /// Print only through `anstream`, which removes colours where they are not supported.
@@ -33,10 +41,12 @@ pub fn short(run: &RunId) -> (&str, &str) {
     }
 }
 
+/// The last eight characters of an id, by which users name a run.
 pub fn tail(run: &RunId) -> &str {
     short(run).1
 }
 
+/// The system clock in milliseconds since 1970.
 pub fn now_ms() -> i64 {
     std::time::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }
@@ -49,6 +59,7 @@ pub fn ago(at_ms: i64, now_ms: i64) -> String {
     }
 }
 
+/// The time since `at_ms` in its largest unit: `now`, `5 s`, `2 h`.
 pub fn age(at_ms: i64, now_ms: i64) -> String {
     let s = now_ms.saturating_sub(at_ms) / 1_000;
     match s {
@@ -60,6 +71,7 @@ pub fn age(at_ms: i64, now_ms: i64) -> String {
     }
 }
 
+/// A duration in microseconds, with the unit that fits: `1.5 ms`, `1 min 1 s`.
 pub fn took(us: u64) -> String {
     match us {
         0..1_000 => format!("{us} µs"),
@@ -70,6 +82,7 @@ pub fn took(us: u64) -> String {
     }
 }
 
+/// A size with a decimal unit: `5.0 kB`.
 pub fn bytes(n: u64) -> String {
     match n {
         0..1_000 => format!("{n} B"),
@@ -78,6 +91,7 @@ pub fn bytes(n: u64) -> String {
     }
 }
 
+/// Calls, tokens and cost of a run; what is zero is omitted.
 pub fn spent(usage: &Usage) -> String {
     let calls = count(usage.calls, "call", "calls");
     let tokens = match usage.tokens() {
@@ -91,6 +105,7 @@ pub fn spent(usage: &Usage) -> String {
     format!("{calls}{tokens}{usd}")
 }
 
+/// A number and its noun, in the singular for 1.
 pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{n} {}", if n == 1 { one } else { many })
 }
@@ -120,14 +135,17 @@ pub struct Table {
 }
 
 impl Table {
+    /// A table with this header.
     pub fn new(head: &[&str]) -> Self {
         Table { rows: vec![head.iter().map(|&name| (DIM, name.to_owned())).collect()] }
     }
 
+    /// Adds a row; each cell has its own style.
     pub fn row(&mut self, cells: impl IntoIterator<Item = (Style, String)>) {
         self.rows.push(cells.into_iter().collect());
     }
 
+    /// Writes all rows, with two spaces between columns.
     pub fn write(&self, out: &mut impl std::io::Write) -> std::io::Result<()> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |at: usize| self.rows.iter().filter_map(|row| row.get(at)).map(|(_, text)| text.chars().count()).max().unwrap_or(0);

@@ -15,16 +15,20 @@ use crate::Settings;
 /// A server before it is built: a row of [`KINDS`](crate::KINDS).
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
+    /// The server's name: the part of a tool's name before the dot.
     pub name: &'static str,
+    /// What its tools do, in one sentence.
     pub about: &'static str,
     /// Default port when it runs on its own.
     pub port: u16,
     /// Trust level of its passages.
     pub trust: Trust,
+    /// Builds the server; the error says which setting is missing.
     pub make: fn(&Kind, &Settings) -> Result<Builtin, String>,
 }
 
 impl Kind {
+    /// Builds the server.
     pub fn build(&self, settings: &Settings) -> Result<Arc<Builtin>, UnavailableServer> {
         (self.make)(self, settings).map(Arc::new).map_err(|lacks| UnavailableServer { name: self.name, lacks })
     }
@@ -51,9 +55,13 @@ impl Kind {
 
 /// A server that is ready for any number of concurrent sessions.
 pub struct Builtin {
+    /// The server's name: the part of a tool's name before the dot.
     pub name: &'static str,
+    /// What its tools do, in one sentence.
     pub about: &'static str,
+    /// Default port when it runs on its own.
     pub port: u16,
+    /// Trust level of its passages.
     pub trust: Trust,
     session: Box<dyn Fn(Box<dyn Stream>) -> SessionFuture + Send + Sync>,
     routes: Box<dyn Fn(StreamableHttpServerConfig) -> axum::Router + Send + Sync>,
@@ -81,7 +89,9 @@ impl fmt::Debug for Builtin {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the server `{name}` is not ready: {lacks}")]
 pub struct UnavailableServer {
+    /// The server's name.
     pub name: &'static str,
+    /// The missing setting and how to set it.
     pub lacks: String,
 }
 

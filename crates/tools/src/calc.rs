@@ -18,6 +18,7 @@ use tokio::sync::{Semaphore, oneshot};
 use crate::time::days_since_1970;
 use crate::{Builtin, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 
+/// The server `calc`: arithmetic, units and dates.
 pub const KIND: Kind =
     Kind { name: "calc", about: "Calculates exactly, with fractions, units, percentages and dates", port: 8005, trust: Trust::Computed, make };
 
@@ -228,7 +229,7 @@ fn explain(expression: &str, why: &str) -> ToolError {
     } else if lower.contains("current date") || lower.contains("current time") {
         "this calculator has no clock: write the date as @2026-11-15"
     } else {
-        "mend the expression; examples: `2^10`, `65 mph to km/h`, `15% of 240`, `@2026-01-31 + 30 days`"
+        "correct the expression; examples: `2^10`, `65 mph to km/h`, `15% of 240`, `@2026-01-31 + 30 days`"
     };
     ToolError(format!("`{expression}` cannot be calculated: {why}; {hint}"))
 }
@@ -323,7 +324,7 @@ mod tests {
         let calc = session("calc").await;
         let rows = [
             (json!({"expression": ""}), "empty"),
-            (json!({"expression": "2 +"}), "mend the expression"),
+            (json!({"expression": "2 +"}), "correct the expression"),
             (json!({"expression": "wibble * 2"}), "instead of names"),
             (json!({"expression": "roll d6"}), "chance"),
             (json!({"expression": "today"}), "@2026"),

@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
+/// The server `docs`: search in the user's folders and uploads.
 pub const KIND: Kind = Kind {
     name: "docs",
     about: "Searches and reads your own folders: Markdown, text, HTML, PDF, DOCX and source code",
@@ -43,6 +44,7 @@ const REFRESH_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Search {
     /// What to look for: a question or words.
     pub query: String,
@@ -53,6 +55,7 @@ pub struct Search {
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Read {
     /// The file's path as a search gave it in `address`.
     pub file: String,
@@ -65,6 +68,7 @@ pub struct Read {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Passages {
     pub passages: Vec<Passage>,
     /// By which lists they were found: full text, vectors, titles, links.
@@ -75,6 +79,7 @@ pub struct Passages {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Passage {
     pub text: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -97,6 +102,7 @@ pub struct Docs {
 }
 
 impl Docs {
+    /// The tools over an index.
     pub fn new(folders: Arc<Folders>) -> Self {
         Docs { folders, looked: Mutex::new(None), has_looked: AtomicBool::new(false) }
     }
@@ -123,6 +129,7 @@ impl Docs {
         Ok(Passages { passages: answer.hits.into_iter().map(passage).collect(), lists, note })
     }
 
+    /// A part of a file that this user may read. Blocks on files.
     pub fn read(&self, user: Option<&str>, takes: &Read) -> Result<Passages, String> {
         let excerpt = self.folders.read_for(user, &takes.file, takes.from, takes.to).map_err(|error| error.to_string())?;
         let note = excerpt.is_cut.then(|| format!("cut: there is more, up to {}; ask again with `from`", excerpt.total));
@@ -203,6 +210,7 @@ pub struct Server {
 
 #[tool_router(router = tool_router)]
 impl Server {
+    /// The MCP server over the tools.
     pub fn new(docs: Arc<Docs>) -> Self {
         Server { docs, tool_router: Self::tool_router() }
     }

@@ -6,6 +6,8 @@
 //! Not here: models (a [`TextModel`] is passed in), the hub that calls these servers, and any decision about when to call them. Each tool
 //! declares what the engine may rely on in its annotations.
 
+#![warn(missing_docs)]
+
 mod beneath;
 mod builtin;
 pub mod calc;

@@ -10,6 +10,7 @@ use crate::{Secret, TextModel, code, document, mail};
 /// Reads environment variables; tests provide their own.
 pub type Env = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
+/// Keys, folders and limits of the built-in servers.
 #[derive(Clone)]
 pub struct Settings {
     /// Keys and addresses by the names of environment variables.
@@ -22,9 +23,11 @@ pub struct Settings {
     pub docs: Option<Arc<index::Folders>>,
     /// Parses the pages of `fetch`. Without one they are parsed in this process, which a hostile page can block.
     pub reader: Option<Arc<ReaderProcess>>,
+    /// Limits of the `code` server.
     pub code: code::Settings,
     /// Without it there is no `document` server, and no `mail` either: both write files.
     pub document: Option<document::Settings>,
+    /// Without it there is no `mail` server.
     pub mail: Option<mail::Settings>,
     /// Where several servers share what they sent.
     pub outbox: Option<Arc<dyn mail::SharedOutbox>>,
@@ -49,6 +52,7 @@ impl Settings {
         }
     }
 
+    /// Keys from the environment and nothing else.
     pub fn from_env() -> Settings {
         let env = |name: &str| std::env::var(name).ok();
         let hosts = env("BATON_FETCH_PRIVATE").unwrap_or_default();
@@ -61,6 +65,7 @@ impl Settings {
         (self.env)(name).map(|text| text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
+    /// The value of a variable as a secret.
     pub fn secret(&self, name: &str) -> Option<Secret> {
         (self.env)(name).as_deref().and_then(Secret::new)
     }

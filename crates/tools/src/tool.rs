@@ -24,7 +24,9 @@ use crate::passage::cut;
 /// A tool's result, as text and as data.
 #[derive(Debug)]
 pub struct ToolOutput<T> {
+    /// The result for a model or a person.
     pub text: String,
+    /// The result as structured content.
     pub data: T,
 }
 
@@ -79,6 +81,7 @@ const MISTAKE_BYTES_MAX: usize = 4 << 10;
 
 type Reply = BoxFuture<'static, Result<CallToolResult, ToolError>>;
 
+/// A tool of a server: its definition and its implementation.
 #[derive(Clone)]
 pub struct Tool {
     definition: rmcp::model::Tool,
@@ -86,6 +89,7 @@ pub struct Tool {
 }
 
 impl Tool {
+    /// A tool whose arguments and result have the schemas of `I` and `O`.
     pub fn new<I, O, F, R>(name: &'static str, about: &'static str, hints: Hints, run: F) -> Tool
     where
         I: DeserializeOwned + JsonSchema + Send + 'static,
@@ -117,6 +121,7 @@ pub struct Toolset {
 }
 
 impl Toolset {
+    /// A server with these tools.
     pub fn new(name: &'static str, about: &'static str, tools: impl IntoIterator<Item = Tool>) -> Toolset {
         Toolset { name, about, tools: tools.into_iter().collect() }
     }

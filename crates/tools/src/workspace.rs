@@ -37,6 +37,7 @@ const RECORDS_MAX: usize = 256;
 const FILES_MAX: usize = 500;
 const FILES_BYTES_MAX: u64 = 16 << 20;
 
+/// The folders in which threads have their files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Workspaces {
     kind: Kind,

@@ -6,6 +6,8 @@
 //!   (evidence, claim) ── tokens ──▶ windows of 350 tokens ── encoder ──▶ logits ── calibration ──▶ Judgement of the best window
 //! ```
 
+#![warn(missing_docs)]
+
 #[cfg(feature = "model")]
 mod model;
 #[cfg(not(feature = "model"))]
@@ -18,7 +20,9 @@ mod tokens;
 
 pub use model::Verifier;
 
+/// Why there is no verifier.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum LoadError {
     #[error("this build has no verifier weights; see lab/train/README.md")]
     Absent,

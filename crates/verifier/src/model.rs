@@ -45,6 +45,7 @@ impl Verifier<'static> {
 }
 
 impl<'b> Verifier<'b> {
+    /// Reads weights and tokenizer and starts the threads.
     pub fn load(weights: &'b [u8], tokenizer: &[u8]) -> Result<Self, LoadError> {
         let tensors = Weights::read(weights)?;
         let numbers = tensors.floats("calibration")?;

@@ -1,4 +1,4 @@
-"""An agent as somebody else might write it with `a2a-sdk`: `agent.py PORT MODE`. It keeps its tasks in memory only."""
+"""An agent written with `a2a-sdk`: `agent.py PORT MODE`. It keeps its tasks in memory only."""
 import asyncio
 import json
 import os

@@ -183,7 +183,7 @@ async def cancel(ada, bob):
 
 
 async def resubscribe(ada, bob):
-    """The client's line breaks in mid-stream; it comes back and hears the end."""
+    """The client's connection closes in mid-stream; it reconnects and receives the end."""
     going = ada.streams.send_message(request("slow tides", flow="direct"))
     task = (await anext(going)).task.id
     await anext(going)

@@ -1,4 +1,4 @@
-"""Graphs for `langgraph dev`, as somebody else's team might have them."""
+"""Graphs for `langgraph dev`, as a third party would write them."""
 import asyncio
 import json
 import os

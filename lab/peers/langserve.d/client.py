@@ -99,7 +99,7 @@ def other_flows():
 
 
 def failed_runs():
-    """A run that fails is told as such in every form, with its reason, and the next one goes well."""
+    """A run that fails is reported as failed in every form, with its reason, and the next one succeeds."""
     direct = RemoteRunnable(url + "/direct/")
     failing = {"messages": [HumanMessage("how do things fail?")]}
 

@@ -1,4 +1,4 @@
-"""Baton's supervisor with somebody else's agents, those of `server.py`: `drive.py BATON FOLDER`. No model is needed: the words of the request are the plan."""
+"""Baton's supervisor with the third-party agents of `server.py`: `drive.py BATON FOLDER`. No model is needed: the words of the request are the plan."""
 import json
 import subprocess
 import sys

@@ -39,13 +39,13 @@ def first_line(process, log):
     late.cancel()
     if line is None:
         raise AssertionError(f"{process.args} did not start: {log.read_text()[-2000:]}")
-    # What else it tells must be read, or it would stop at a full pipe.
+    # Its other output must be read, or it would block at a full pipe.
     threading.Thread(target=process.stdout.read, daemon=True).start()
     return line
 
 
 def all_of(remote, way):
-    """What a client's asynchronous way gives: one answer, or all of a stream. The client lives in one event loop and is closed there."""
+    """The result of a client's asynchronous method: one answer, or all of a stream. The client is used in one event loop and closed there."""
 
     async def gather():
         try:

@@ -52,7 +52,7 @@ def users():
     refused(401, lambda: RemoteRunnable(url + "/graph/").invoke(question))
     config = {"configurable": {"thread_id": "of ada"}}
     graph(ada).invoke(question, config=config)
-    # The name of a thread is each user's own: Bob's starts another one, and nothing tells that Ada uses it too.
+    # Names of threads are separate for each user: Bob's starts another one, and nothing shows that Ada uses it too.
     graph(bob).invoke(question, config=config)
     list(graph(bob).stream(question, config=config))
     threads = lambda headers: [one["thread"] for one in httpx.get(f"{url}/api/threads", headers=headers).json()["threads"]]

@@ -1,4 +1,4 @@
-"""LangGraph agents behind LangServe, as somebody else's team might have them. Prints one line of JSON when it listens, and ends with its standard input."""
+"""LangGraph agents behind LangServe, as a third party would write them. Prints one line of JSON when it listens, and ends with its standard input."""
 import asyncio
 import json
 import os

@@ -1,4 +1,4 @@
-"""A client made with somebody else's SDK: drives the registry at the given address, by both lifecycles. Prints one JSON object."""
+"""A client made with the official SDK: drives the registry at the given address, by both lifecycles. Prints one JSON object."""
 
 import asyncio
 import json

@@ -180,7 +180,7 @@ async function peers() {
   py.kill();
 }
 
-/** `baton registry` over servers of others, of the lab and of its own, and a client of somebody else's that drives it. */
+/** `baton registry` with third-party servers, servers of the lab and its own, driven by a third-party client. */
 async function registry() {
   const folder = mkdtempSync(join(tmpdir(), "baton-mcp-"));
   const fixture = await start(bin("mcp_server"), ["--port", "0"]);

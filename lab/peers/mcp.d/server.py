@@ -1,4 +1,4 @@
-"""A server made with somebody else's SDK: `server.py stdio`, or `server.py PORT` for streamable HTTP at /mcp."""
+"""A server made with the official SDK: `server.py stdio`, or `server.py PORT` for streamable HTTP at /mcp."""
 
 import sys
 

@@ -41,7 +41,7 @@ after(async () => {
   await provider?.close();
 });
 
-/// An official client that somebody signs in.
+/// An official client, signed in by a user.
 async function host(login, pauseS = 0) {
   const redirect = `http://127.0.0.1:${await freePort()}/callback`;
   const going = spawn(process.env.BATON_MCP_PYTHON, [HOST, mcp, redirect, String(pauseS)], { stdio: ["pipe", "pipe", "pipe"] });

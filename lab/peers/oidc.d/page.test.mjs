@@ -36,6 +36,6 @@ test("ada signs in with the button, finds her place again, and signs out of both
   await page.getByRole("heading", { name: "Sign in" }).waitFor();
   await page.getByRole("link", { name: "Sign in with the lab" }).click();
   await page.locator("input[name='login']").waitFor();
-  // The provider's own pages want fonts from elsewhere.
+  // The provider's own pages load fonts from another server.
   page.troubles = page.troubles.filter((trouble) => !/ERR_NAME_NOT_RESOLVED|ERR_INTERNET_DISCONNECTED|ERR_CONNECTION_CLOSED/.test(trouble));
 });

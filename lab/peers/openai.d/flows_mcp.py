@@ -53,7 +53,7 @@ async def drive(name, connect):
             before = len(asked)
             result = await client.call_tool("research", {"question": "what are tides?", "approve": True})
             if (name, mode) == ("stdio", "auto"):
-                # The newest revision has no handshake from which the server could know over stdio that the host can ask: it is told how to answer.
+                # In the newest revision there is no handshake over stdio that shows whether the host can ask the user: the reply says how to answer.
                 run = result.structured_content["run"]
                 result = await client.call_tool("answer_question", {"run": run, "answer": "yes"})
             else:
@@ -79,7 +79,7 @@ async def drive(name, connect):
                 pass
         print("ok", name, mode, flush=True)
 
-    # A host that can ask nobody is told the question, and answers by a tool.
+    # A host that cannot ask the user receives the question, and answers with a tool.
     async with Client(connect(), mode="legacy") as client:
         result = await client.call_tool("research", {"question": "what are tides?", "approve": True})
         run = result.structured_content["run"]

@@ -149,7 +149,7 @@ def question():
     assert again == first, again
     messages += [{"role": "assistant", "content": again}, {"role": "user", "content": "Yes."}]
     assert "moon" in "".join(chunk.choices[0].delta.content or "" for chunk in ask(messages, stream=True))
-    # Nobody answers for somebody else: to Bob it is a conversation like any other.
+    # A user cannot answer another user's question: for Bob it is an ordinary conversation.
     other = ask(asked("what are tides?")).choices[0].message.content
     stranger = bob.chat.completions.create(model="direct", messages=[*asked("x"), {"role": "assistant", "content": other}, {"role": "user", "content": "yes"}])
     assert "baton-run" not in stranger.choices[0].message.content
@@ -200,7 +200,7 @@ def reconnect():
 
 
 def restarted(response, last):
-    """After a restart the stream is told from what is stored; whoever has seen more than that is told the end."""
+    """After a restart the stream is rebuilt from the store; a client that has received more than that gets only the end."""
     events = list(ada.responses.retrieve(response, stream=True))
     assert events[-1].type == "response.completed" and events[-1].response.output_text.startswith(TIDES)
     late = list(ada.responses.retrieve(response, stream=True, starting_after=last))

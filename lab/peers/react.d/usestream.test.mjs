@@ -67,7 +67,7 @@ test("a question is sent, its answer streamed, and the conversation goes on", as
   await chat.locator("p.ai").nth(1).waitFor();
   await chat.getByRole("button", { name: "Ask" }).waitFor();
   assert.deepEqual(await chat.locator("p").evaluateAll((all) => all.map((one) => one.className)), ["human", "ai", "human", "ai"]);
-  // Loaded anew, the page shows what the thread has.
+  // After a reload, the page shows the thread.
   await chat.reload();
   await chat.locator("p.ai").nth(1).waitFor();
   await chat.close();

@@ -1,4 +1,4 @@
-"""A run that ends its process every time: the others go on, it is ended as crashed after some takeovers, and the operator is told."""
+"""A run that crashes its process every time: the others continue, it is failed after some takeovers, and that is reported to the operator."""
 import time
 
 from servers import Home, eventually

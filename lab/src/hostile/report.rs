@@ -12,7 +12,7 @@ pub struct Report {
     pub died: Option<String>,
 }
 
-/// What the users who attack nobody saw in one part of the time, and what the server was like.
+/// What the other users observed in one part of the time, and the state of the server.
 pub struct Phase {
     pub seconds: f64,
     pub latencies: Vec<Duration>,
@@ -57,12 +57,12 @@ impl Report {
         all.extend(self.died.iter().map(|how| format!("the server died: {how}")));
         all.extend(self.warm_errors.iter().map(|error| format!("at the start: {error}")));
         for (name, phase) in [("calm", &self.before), ("attacked", &self.under)] {
-            all.extend(phase.leaks.iter().map(|leak| format!("{name}: a word of somebody else: {leak}")));
+            all.extend(phase.leaks.iter().map(|leak| format!("{name}: text of another user: {leak}")));
             if phase.errors_count > 0 {
                 all.push(format!("{name}: {} errors, such as {:?}", phase.errors_count, phase.errors));
             }
             if phase.latencies.is_empty() {
-                all.push(format!("{name}: nobody was answered"));
+                all.push(format!("{name}: no request was answered"));
             }
         }
         all.extend(self.under.server_errors.iter().map(|error| format!("the server failed at an attack: {error}")));

@@ -22,7 +22,7 @@ pub struct Case {
     pub kind: Kind,
     pub flows: Vec<Graph>,
     pub orders: Vec<Ordered>,
-    /// Whether dead processes are detected, or only their leases expire.
+    /// Whether exited processes are detected, or only their leases expire.
     pub sees_the_dead: bool,
     /// Small, so that snapshots are written and read, or large, so that they are not.
     pub snapshot_bytes_min: usize,

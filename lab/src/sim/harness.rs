@@ -54,7 +54,7 @@ pub struct Options {
 const LIFE_MAX: Duration = Duration::from_secs(600);
 /// How long the person waits for a posted message before asking for its result.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Long enough that no expired lease repairs anything, where dead processes are detected.
+/// Long enough that no expired lease repairs anything, if exited processes are detected.
 const LEASE_MS_LONG: i64 = 3_600_000;
 const LEASE_MS_SHORT: i64 = 2_000;
 
@@ -79,7 +79,7 @@ struct ProcessLives<'a> {
     options: Options,
 }
 
-/// Events received by watchers, across all lives.
+/// Events received by watchers, across all processes.
 type SeenEvents = Mutex<BTreeMap<RunId, Vec<Arc<NumberedEvent>>>>;
 
 impl ProcessLives<'_> {
@@ -247,7 +247,7 @@ impl ProcessLives<'_> {
                 return Err(format!("a watcher of {run} saw {} events, and its journal tells {}", numbered.len(), events.len()));
             }
             if let Some((then, now)) = numbered.iter().zip(events).find(|(then, now)| text(then) != text(now)) {
-                return Err(format!("a watcher of {run} was told {}, and its journal tells {}", text(then), text(now)));
+                return Err(format!("a watcher of {run} received {}, and its journal has {}", text(then), text(now)));
             }
         }
         Ok(())

@@ -72,7 +72,7 @@ impl Ledger {
             Repeatability::Repeatable => {}
             Repeatability::Checkable | Repeatability::Once => {
                 if again && repeatability == Repeatability::Once {
-                    books.troubles.push(format!("{} was begun twice, and nobody was asked", what()));
+                    books.troubles.push(format!("{} was begun twice, and no person was asked", what()));
                 }
                 if !books.intended.contains(&(place.0, place.1, job.attempt)) {
                     books.troubles.push(format!("{} was begun without an intent in the store", what()));

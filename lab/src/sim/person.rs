@@ -14,7 +14,7 @@ pub type LookOutside = dyn Fn(Key) -> Option<Value> + Send + Sync;
 pub struct Person<'a> {
     pub seed: u64,
     pub outside: &'a LookOutside,
-    /// Whether dead processes are undetected, so that messages are posted to them.
+    /// Whether exited processes are undetected, so that messages are posted to them.
     pub may_have_posted: bool,
     pub is_loud: bool,
 }
@@ -66,7 +66,7 @@ impl Person<'_> {
         let tell = || engine.answer(&first.row.run, first.waiting.task, first.waiting.attempt, answer.clone());
         let delivery = match tell().await {
             Ok(delivery) => delivery,
-            // A message posted to a dead process has just reached its successor.
+            // A message posted to an exited process has just reached its successor.
             Err(EngineError::Over { .. }) if self.may_have_posted => return Ok(Act::Taken),
             Err(e) => return Err(format!("{} {} cannot be answered: {e}", first.row.run, first.waiting.task)),
         };

@@ -22,7 +22,7 @@ def rendered(program, requests):
 
 
 def spoken(messages):
-    """As `models::evidence::spoken`: the passages become one message of the user's."""
+    """As `models::evidence::without_evidence_role`: the passages become one message of role `user`."""
     out, evidence = [], [m for m in messages if m["role"] == "evidence"]
     for message in messages:
         if message["role"] != "evidence":

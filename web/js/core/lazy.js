@@ -1,4 +1,4 @@
-// A part of the page that is fetched when it is first looked at: whoever only asks never loads the other rooms.
+// A part of the page that is loaded when it is first shown.
 import { html } from "./html.js";
 import { t } from "./words.js";
 import { useEffect, useState } from "preact/hooks";

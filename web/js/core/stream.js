@@ -3,7 +3,7 @@
 //   follow(path, on) ── open ──► reading ── cut ──► waits 0.3 s, 0.6 s … 5 s ──► open with the last cursor
 //                                   └── on(event) says it is enough, or stop() ──► over
 //
-// A tab that nobody sees lets go of its lines and takes them up again where they were: a browser has six to a server, for all tabs together.
+// A hidden tab closes its connections and resumes them when it is shown: a browser allows six to a server, for all tabs together.
 //
 // `fetch` and not `EventSource`: that one gives up for good on any status but 200, which is what a server that is being restarted behind
 // something else answers, and it cannot say that a token is wanted.
@@ -12,7 +12,7 @@ import { cell } from "./cell.js";
 
 const WAIT_MS_MIN = 300;
 const WAIT_MS_MAX = 5_000;
-/// The server sends a comment every 15 s; a line that is silent for longer is dead, whatever TCP thinks.
+/// The server sends a comment every 15 s; a connection without data for longer is treated as lost.
 const SILENT_MS_MAX = 40_000;
 const HIDDEN_MS_MAX = 20_000;
 
@@ -21,7 +21,7 @@ export const line = cell({ isLost: false });
 const lost = new Map();
 
 /// `on(event)` gets `{id, event, data}` and answers `true` when nothing more is wanted.
-/// `begun` is told after every new beginning. Gives back `stop()`.
+/// `begun` is called after every reconnection. Returns `stop()`.
 /// With `isKept`, the line stays while the tab is hidden, as long as that answers `true`.
 export function follow(path, on, { after = null, begun = () => {}, isKept = () => false } = {}) {
   const self = { isKept, cursor: after, isOver: false, waits: 0, wake: () => {}, abort: null };

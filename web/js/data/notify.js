@@ -21,7 +21,7 @@ export async function setNotifying(isOn) {
   return "";
 }
 
-// A hidden page lets go of its lines; this one tells when a run ends.
+// A hidden page closes its streams; this one reports when a run ends.
 keepFeedWhile(() => notifying.value);
 
 /// When the runs that are seen to run began, by thread.

@@ -1,4 +1,4 @@
-// Runs that somebody looks at: their events, folded, and what they wait for.
+// Runs that are shown: their events, folded, and what they wait for.
 import { Trouble, get, post } from "../core/api.js";
 import { cell, useCell } from "../core/cell.js";
 import { follow } from "../core/stream.js";
@@ -10,7 +10,7 @@ import { useEffect } from "preact/hooks";
 const DRAW_MS = 40;
 const AGAIN_MS = 1_000;
 const OVER = ["done", "failed", "cancelled"];
-/// A run that nobody looks at any more is kept for a moment: whoever closes a drawer often opens it again.
+/// A run that is no longer shown is kept for a short time, because a closed drawer is often opened again.
 const KEPT_MS = 10_000;
 
 const watched = new Map();

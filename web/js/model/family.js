@@ -22,7 +22,7 @@ export function applyEvent(family, event, now_ms = 0) {
   return true;
 }
 
-/// `at` is where in the draft these words stand; whoever comes late is given all of it again, from 0.
+/// `at` is the position of this text in the draft; a late watcher receives all of it again, from 0.
 export function applyDelta(family, { run, task, attempt, at = null, text }) {
   const key = keyOf(run, task);
   const draft = family.drafts.get(key);

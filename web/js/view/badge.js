@@ -12,7 +12,7 @@ const intents = () => ({
   conversation_query: { icon: "conversation", title: t("Conversation Query") },
 });
 
-/// What is known of it so far: the intent a flow noted, else the flow the front door took, else the one that was named.
+/// The best known label: the intent that a flow noted, else the flow that `auto` selected, else the one that the request named.
 export function takenAs(family, flow, outcome) {
   const run = family && speaker(family);
   const intent = note(run, "intent") ?? outcome?.output?.intent;
@@ -20,7 +20,7 @@ export function takenAs(family, flow, outcome) {
   if (name) return { ...(intents()[name] ?? { icon: "node", title: titled(name) }), why: intent.by ? t("decided by {by}", { by: serverText(intent.by) }) : "" };
   const root = family?.runs.get(family.root);
   const chosen = note(root, "flow");
-  // Until the front door has chosen, there is nothing more to say.
+  // Until `auto` has selected a flow, there is nothing to show.
   const taken = chosen?.flow ?? (run?.flow || outcome?.output?.flow || flow) ?? "auto";
   return { ...ofFlow(taken), ...(taken === "auto" ? { title: t("Auto") } : {}), why: serverText(chosen?.why ?? "") };
 }

@@ -66,7 +66,7 @@ export const Icon = ({ name, size = 18 }) => html`
 
 export const hasIcon = (name) => name in PATHS;
 
-/// The mark of the house, as in `icon.svg`.
+/// The logo, as in `icon.svg`.
 export const Mark = () => html`
   <svg class="mark-house" width="24" height="24" viewBox="0 0 32 32" aria-hidden="true" focusable="false">
     <rect class="mark-ground" width="32" height="32" rx="8" />

@@ -1,6 +1,6 @@
 //! The card of an agent, and from it the address and form of its requests.
 //!
-//! A card is somebody else's word. It may say below which path its agent is, and never on which machine: that is the user's to say, whose token goes with the requests.
+//! A card is untrusted. It may name the path of its agent but not another machine, because the user's token is sent with the requests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use wire::langserve::{Capability, Description};
 
 use crate::langserve::Service;
 
-/// An agent that was replaced by another version is asked anew.
+/// After this time the card is fetched again, because the agent may have been updated.
 const AGE_MAX: Duration = Duration::from_secs(300);
 
 /// Where requests go, and in which form.
@@ -35,7 +35,7 @@ impl Cards {
         Ok(Description { name: card.name, about: card.description, capabilities })
     }
 
-    /// An error is that nobody can be asked at the moment; an inner one that the card cannot be used.
+    /// The outer error: the agent cannot be reached now. The inner error: its card cannot be used.
     pub(super) async fn place(&self, http: &Service) -> Result<Result<Endpoint, String>, String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let card = match known {

@@ -68,7 +68,7 @@ impl CallError {
 pub(super) struct SendResult {
     pub(super) task: Option<String>,
     pub(super) message: Option<Message>,
-    /// Nothing more is to be expected until somebody answers, or at all.
+    /// The task has ended, or waits for an answer.
     is_resting: bool,
 }
 

@@ -9,7 +9,7 @@
 //!                                                                      GetTask ─► artifacts as a message, or a question
 //! ```
 //!
-//! Both ids follow from the effect's key, in whatever process: after a crash on either side the task is found by its context, and a server that knows message ids takes the same
+//! Both ids are derived from the effect's key, in any process: after a crash on either side the task is found by its context, and a server that compares message ids takes the same
 //! message once. A question (`input-required`) comes back under `waiting` of the context; its answer comes with the next call and is a message in the same task. It is sent only
 //! while the task still has that question.
 
@@ -33,7 +33,7 @@ use crate::langserve::Service;
 use card::Cards;
 use line::{AgentClient, CallError, Op, SendResult, Tasks};
 
-/// Between two looks at a task that nobody tells about.
+/// The interval of requests for a task without a stream.
 const PAUSE: Duration = Duration::from_millis(300);
 /// How long an agent that has our task may be unreachable.
 const LOST_MAX: Duration = Duration::from_secs(30);
@@ -99,7 +99,7 @@ impl Agent {
         Ok(AgentClient { exchange, place, key: job.key.to_string(), tasks: &self.tasks })
     }
 
-    /// Stops the task of a call that nobody waits for any more.
+    /// Stops the task of a call whose caller stopped waiting.
     pub(crate) async fn cancel(&self, name: &str, input: &Value, job: &Job) -> Result<(), Failure> {
         let line = self.line(name, job).await?;
         let answer = input.pointer("/context/answers/0").and_then(|answer| Answer::deserialize(answer).ok());
@@ -191,9 +191,9 @@ async fn send(line: &AgentClient<'_>, message: Message, progress: &Progress) -> 
 async fn get(line: &AgentClient<'_>, task: &str) -> Result<Task, Failure> {
     let found = line.call(Op::Get(task)).await;
     let found = found.map_err(|trouble| match trouble {
-        // One that keeps nothing was restarted: the next attempt starts anew.
+        // The server has no such task, because it was restarted without a store: the next attempt starts again.
         CallError::Refused { kind: Some(TASK_NOT_FOUND), .. } => {
-            Failure::new(FailureKind::Network, format!("{} no longer knows its task", line.exchange.name)).retry()
+            Failure::new(FailureKind::Network, format!("{} no longer has its task", line.exchange.name)).retry()
         }
         other => other.failure(line.exchange.name),
     })?;
@@ -234,7 +234,7 @@ async fn follow(line: &AgentClient<'_>, task: &str, progress: &Progress) -> Resu
 }
 
 fn is_lost(failure: &Failure) -> bool {
-    !failure.message.contains("no longer knows")
+    !failure.message.contains("no longer has its task")
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::*;
 use crate::tests::{Peer, answer, peer};
 
-/// The card of whoever is asked for it, by the Host header.
+/// Answers a request for the card by its Host header.
 fn card_of(request: &str, binding: &str, has_streams: bool) -> Value {
     let host = request.lines().find_map(|line| line.to_lowercase().strip_prefix("host: ").map(|host| host.trim().to_owned())).unwrap();
     json!({
@@ -181,7 +181,7 @@ async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
     })
     .await;
     let failure = call(&forgetful, json!({})).await.0.unwrap_err();
-    assert!((failure.kind, failure.retry) == (FailureKind::Network, Retry::Yes) && failure.message.contains("no longer knows"), "{failure}");
+    assert!((failure.kind, failure.retry) == (FailureKind::Network, Retry::Yes) && failure.message.contains("no longer has its task"), "{failure}");
     let other = peer(|request| match request.starts_with("GET /.well-known/") {
         true => answer("200 OK", "", &card_of("host: elsewhere.example\r\n", JSON_RPC, false).to_string()),
         false => Vec::new(),

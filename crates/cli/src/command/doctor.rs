@@ -113,7 +113,7 @@ async fn store(globals: &GlobalArgs) -> Result<(Value, Value)> {
         Err(error) => return Ok((json!(format!("cannot be used: {error}")), json!("unknown"))),
     };
     let unfinished = RunFilter { statuses: vec![Status::Running, Status::Waiting], limit: UNFINISHED_MAX, ..RunFilter::default() };
-    let read = async { Ok::<_, engine::EngineError>((store.runs(unfinished).await?.len(), engine::given_up(&*store, SHOWN_MAX).await?)) };
+    let read = async { Ok::<_, engine::EngineError>((store.runs(unfinished).await?.len(), engine::abandoned_runs(&*store, SHOWN_MAX).await?)) };
     let (unfinished, given_up) = match read.await {
         Ok(found) => found,
         Err(error) => return Ok((json!(format!("cannot be read: {error}")), json!("unknown"))),

@@ -66,7 +66,7 @@ impl Mcp {
     fn serve_flows(&self, globals: &GlobalArgs) -> Result<Exit> {
         if self.port.is_some() {
             return Err(ServiceError::Usage(
-                "`baton mcp flows` speaks over standard input and output; `baton serve` has the flows over HTTP at /mcp".into(),
+                "`baton mcp flows` uses standard input and output; `baton serve` has the flows over HTTP at /mcp".into(),
             ));
         }
         let mut model_options = ModelOptions { model: self.model.clone(), no_pull: self.no_pull, ..ModelOptions::default() };

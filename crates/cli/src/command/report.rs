@@ -57,7 +57,7 @@ impl Report {
         let request = ask::words(&self.request, "what is the report about? e.g. baton report \"Heat pumps in Europe\"")?;
         let options = &self.options;
         if options.flow.as_deref().is_some_and(|flow| flow != report::NAME) {
-            return Err(ServiceError::Usage("baton report runs the flow report; leave --flow away, or use baton ask --flow NAME".into()));
+            return Err(ServiceError::Usage("baton report runs the flow report; omit --flow, or use baton ask --flow NAME".into()));
         }
         let mut set = options.settings(report::NAME, globals)?;
         let own = [("sections", self.sections.map(|count| json!(count))), ("parallel", self.parallel.map(|count| json!(count)))];

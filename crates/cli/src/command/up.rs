@@ -134,7 +134,7 @@ fn words(all: &[&str]) -> Vec<String> {
 }
 
 fn text(path: &Path) -> Result<String> {
-    path.to_str().map(str::to_owned).ok_or_else(|| ServiceError::Usage(format!("the path {} is no text", path.display())))
+    path.to_str().map(str::to_owned).ok_or_else(|| ServiceError::Usage(format!("the path {} is not UTF-8", path.display())))
 }
 
 /// Reports occupied ports before anything is started.
@@ -207,7 +207,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
         };
         // A configuration error does not resolve itself.
         if ended.code() == Some(2) && begun.elapsed() < LIFE_LONG {
-            return Err(ServiceError::Usage(format!("the {} cannot be started as it is configured; its last words are above", part.name)));
+            return Err(ServiceError::Usage(format!("the {} cannot be started as it is configured; its last output is above", part.name)));
         }
         if begun.elapsed() > LIFE_LONG {
             pause = PAUSE_MIN;
@@ -252,7 +252,7 @@ impl MemberTasks {
         })
         .await;
         self.0.remove(index);
-        ended.unwrap_or_else(|error| Err(ServiceError::Failed(format!("a part of the team could not be looked after: {error}"))))
+        ended.unwrap_or_else(|error| Err(ServiceError::Failed(format!("a process of the team could not be watched: {error}"))))
     }
 
     async fn join_all(self) {

@@ -26,7 +26,7 @@ pub(crate) struct Worker {
     /// A public key of the Restate server (publickeyv1_…): requests that are not signed with it are refused. Needed for any address but loopback
     #[arg(long, value_name = "KEY")]
     identity_key: Vec<String>,
-    /// Register although the Restate server knows other handlers at this URL, after an upgrade of Baton
+    /// Register although the Restate server has other handlers at this URL, after an upgrade of Baton
     #[arg(long)]
     force: bool,
     /// Print one JSON line when it is ready

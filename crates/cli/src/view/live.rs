@@ -46,7 +46,7 @@ impl Live {
     }
 
     pub(crate) fn see(&mut self, received: &TreeItem) {
-        match &received.seen {
+        match &received.item {
             FeedItem::Event(numbered, _) => self.tree.see(&received.run, &numbered.event),
             FeedItem::Delta { task, text, .. } => self.tree.add_text(&received.run, *task, text),
         }
@@ -162,9 +162,9 @@ mod tests {
                 run: run.clone(),
                 path: Arc::new([]),
                 parent: None,
-                seen: FeedItem::Event(numbered, 0),
+                item: FeedItem::Event(numbered, 0),
                 is_known: false,
-                speaks: false,
+                is_answer: false,
             });
         };
         let parent = RunId::from("parent");

@@ -1,4 +1,4 @@
-//! Views of a run: a tree for people ([`tree`]), drawn while it grows ([`live`]), or JSON for programs.
+//! Views of a run: a tree ([`tree`]), drawn while the run continues ([`live`]), or JSON for programs.
 
 pub(crate) mod live;
 pub(crate) mod notes;
@@ -35,7 +35,7 @@ impl View {
             View::People(live) => live.see(received),
             View::Json => {
                 let mut out = std::io::stdout().lock();
-                match &received.seen {
+                match &received.item {
                     FeedItem::Event(numbered, _) => serde_json::to_writer(&mut out, &**numbered)?,
                     FeedItem::Delta { task, attempt, text } => {
                         serde_json::to_writer(&mut out, &json!({ "event": "delta", "task": task, "attempt": attempt, "text": &**text }))?;

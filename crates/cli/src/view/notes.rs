@@ -78,7 +78,6 @@ fn failed_section(section: &Value) -> String {
 /// The hash of the approved plan is the hash of the plan that runs.
 fn approval(value: &Value) -> Vec<String> {
     let text = |field: &str| value.get(field).and_then(Value::as_str).map(|text| one_line(text, WHY_CHARS_MAX));
-    let mended = value.get("mended").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let edited = value.get("edited").and_then(Value::as_bool).unwrap_or_default();
     let mut lines = Vec::new();
     if let Some(hash) = text("approved") {
@@ -91,8 +90,6 @@ fn approval(value: &Value) -> Vec<String> {
     lines.extend(text("declined").map(|why| under(&paint(RED, "✗"), &format!("not approved: {why}"))));
     lines.extend(text("revise").map(|why| under(&paint(YELLOW, "↻"), &format!("revising the plan: {why}"))));
     lines.extend(text("again").map(|why| under(&paint(YELLOW, "↻"), &format!("asked again: {why}"))));
-    let words = mended.iter().filter_map(Value::as_str);
-    lines.extend(words.map(|why| under(&paint(YELLOW, "!"), &format!("mended: {}", one_line(why, WHY_CHARS_MAX)))));
     lines
 }
 

@@ -396,7 +396,7 @@ async fn wrong_addresses_and_unsigned_requests_are_refused() {
     cluster.shared.baton(&["worker", "--restate", &admin, "--listen", "0.0.0.0:0"]).complains(2, &["--identity-key"]);
     cluster.shared.baton(&["worker", "--restate", &ingress, "--listen", "127.0.0.1:0"]).complains(1, &["admin API"]);
     cluster.shared.baton(&["serve", "--engine", "restate"]).complains(2, &["--restate"]);
-    // This server signs nothing, and so cannot be the one whose key the worker knows.
+    // This server signs nothing, so it cannot be the one whose key the worker has.
     let listen = format!("127.0.0.1:{}", cluster.worker_port);
     let refused = cluster.shared.baton(&["worker", "--restate", &admin, "--listen", &listen, "--identity-key", key]);
     assert_ne!(refused.code, Some(0), "{refused:?}");

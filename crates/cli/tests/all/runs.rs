@@ -11,7 +11,7 @@ fn an_approval_is_given_from_another_process() {
     let run = home.newest();
     assert_eq!(home.runs()[0]["status"], "asking");
     assert!(home.well(&["runs", "show", &run]).out.contains("answer with: baton runs answer"));
-    home.baton(&["runs", "answer", &run, "9.9", "yes"]).complains(2, &["task 9.9 asks nothing", "6.0"]);
+    home.baton(&["runs", "answer", &run, "9.9", "yes"]).complains(2, &["task 9.9 has no open question", "6.0"]);
 
     let answered = home.well(&["runs", "answer", &run, "yes"]);
     assert_eq!(answered.out, ANSWER);

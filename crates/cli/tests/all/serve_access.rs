@@ -63,7 +63,7 @@ async fn the_token_of_a_start_is_in_a_file_of_the_account_and_in_a_link() {
     assert_eq!(again.send().await.unwrap().status(), 401);
 }
 
-/// Only root can switch accounts; elsewhere the guard's own tests cover this.
+/// Only root can switch accounts; for other accounts the guard's own tests cover this.
 #[tokio::test(flavor = "multi_thread")]
 async fn another_account_of_the_machine_is_refused_and_this_one_is_not() {
     let home = Home::new();

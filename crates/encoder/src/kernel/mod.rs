@@ -22,10 +22,13 @@ use matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
 /// A set of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kernel {
+    /// AVX-512 with VNNI.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+    /// AVX2 and FMA.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// Compiled for any processor.
     Portable,
 }
 
@@ -75,11 +78,13 @@ impl Kernel {
         dispatch!(self, multiply(rows, matrix, out));
     }
 
+    /// Quantizes rows of `width` values to int8, each with its own scale.
     pub fn quantize(self, values: &[f32], width: usize, rows: &mut Rows) {
         rows.reset(values.len() / width, width);
         dispatch!(self, quantize(values, rows));
     }
 
+    /// Applies GELU to each value in place.
     pub fn gelu(self, values: &mut [f32]) {
         dispatch!(self, gelu(values));
     }

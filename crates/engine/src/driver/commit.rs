@@ -23,10 +23,10 @@ impl Driver {
     pub(super) fn collect_output(&mut self) {
         let events = self.machine.take_events();
         // The messages of a child are a reply to its parent; only those of the top-level run go to the thread.
-        let speaks = self.machine.facts().depth == 0;
+        let is_answer = self.machine.facts().depth == 0;
         for numbered in &events {
             if let Event::Said { role, content } = &numbered.event
-                && speaks
+                && is_answer
             {
                 self.commit.messages.push(NewMessage { role: role.clone(), content: content.clone() });
             }

@@ -117,7 +117,7 @@ impl Driver {
         self.active.at.send_replace(RunState::Lost(e));
     }
 
-    /// Calls that this run made elsewhere and no longer needs.
+    /// Calls of remote agents that this run made and no longer needs.
     pub(super) fn cancel_remote(&self) {
         if let Some(remote) = &self.engine.settings.remote {
             remote.cancel(&self.lease.thread, &self.commit.run);
@@ -130,7 +130,7 @@ impl Driver {
         let handler = &self.engine.handler;
         let stopping = future::join_all(calls.values().map(|job| handler.abandon(job)));
         if tokio::time::timeout(ABANDON_MAX, stopping).await.is_err() {
-            tracing::warn!(run = %self.commit.run, "not every remote agent could be told within {} s that its task is no longer needed", ABANDON_MAX.as_secs());
+            tracing::warn!(run = %self.commit.run, "not every task of a remote agent could be cancelled within {} s", ABANDON_MAX.as_secs());
         }
     }
 }

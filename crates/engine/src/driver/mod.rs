@@ -49,7 +49,7 @@ pub(crate) struct Driver {
     /// Tasks with an intent in the store, and those attempts that a crash interrupted.
     intended: HashSet<TaskId>,
     begun: HashSet<(TaskId, u32)>,
-    /// Calls of agents elsewhere that are in flight. They go on without this process unless they are stopped.
+    /// Calls of remote agents that are in flight. They continue without this process unless they are stopped.
     agent_calls: BTreeMap<TaskId, Job>,
     /// The status in the store.
     status: Status,

@@ -57,7 +57,7 @@ impl Driver {
             RunSource::New { .. } => engine.reserve(&thread).await,
             RunSource::Stored { .. } => engine.hold(&thread).await?,
         };
-        let (started, heard) = oneshot::channel();
+        let (started, received) = oneshot::channel();
         let active = match engine.register(&run, control_to) {
             Registration::Yes(active) => active,
             Registration::Stopping => {
@@ -71,7 +71,7 @@ impl Driver {
                     let _ = other.control.send(word).await;
                 }
                 let _ = started.send(Ok(()));
-                return Ok(StartedRun { started: heard, at: other.at.subscribe() });
+                return Ok(StartedRun { started: received, at: other.at.subscribe() });
             }
         };
         let at = active.at.subscribe();
@@ -85,7 +85,7 @@ impl Driver {
                 driver.active.set_ancestors(engine.ancestors(driver.machine.facts().parent.as_ref()).await);
                 driver.waiting.push(started);
                 spawn(driver, next);
-                Ok(StartedRun { started: heard, at })
+                Ok(StartedRun { started: received, at })
             }
             Err(e) => {
                 engine.unregister(&run);
@@ -131,7 +131,7 @@ impl Driver {
     }
 
     fn at(parts: DriverParts, machine: Box<Run>) -> Driver {
-        // Where runs are driven elsewhere, this process only writes their beginning.
+        // If other processes drive runs, this one only writes their beginning.
         let stop_by = parts.engine.settings.dispatcher.is_some().then(Instant::now);
         Driver {
             commit: Commit::new(machine.facts().run.clone(), parts.lease.clone(), 0, machine.entries()),

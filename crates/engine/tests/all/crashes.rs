@@ -101,7 +101,7 @@ fn a_child_whose_parent_is_over_is_ended() {
     let flows = || vec![fan("parent", vec![agent("child", json!({}))]), line("child", vec![tool("slow", json!({}))])];
     let parent = killed(&fixture, script, flows(), "parent", 5);
     after(async {
-        // The parent's end reached the store, and then the process died before it could pass that on.
+        // The parent's end was stored, and the process exited before it cancelled the child.
         let row = fixture.store.run(&parent).await.unwrap().unwrap();
         fixture.store.renew(&holder(&fixture, &row.thread).await, 0).await.unwrap();
         let lease = fixture.store.claim(&row.thread, "hand", 1, 2).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_process_that_lost_its_thread_writes_nothing_more() {
     let slow = fixture.engine(script, flows());
     let run = start(&slow, "l", json!({})).await;
     tokio::time::sleep(Duration::from_millis(15)).await;
-    // Taken for dead, though it lives.
+    // Its lease is taken although it still runs.
     let other = fixture.engine(script, flows());
     other.recover().await.unwrap();
     assert_eq!(output(&other, &run).await, json!([1, 2]));

@@ -5,7 +5,7 @@
 mod abandoned;
 mod children;
 mod crashes;
-mod elsewhere;
+mod dispatched;
 mod flows;
 mod fork_replay;
 mod going;
@@ -38,7 +38,7 @@ impl Fixture {
         Fixture { store: Arc::new(MemoryStore::new()), outside: Arc::default() }
     }
 
-    /// A new process, as far as the store can tell. The ones before it are dead.
+    /// A new process from the store's point of view. The earlier ones have exited.
     fn engine(&self, script: &str, flows: Vec<Graph>) -> Engine {
         let handler = ScriptedHandler::with_outside(script, self.outside.clone()).expect("the script is right");
         Engine::new(self.store.clone(), Arc::new(handler), flows, Settings { is_gone: Arc::new(|_| true), ..Settings::default() })

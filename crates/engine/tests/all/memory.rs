@@ -1,4 +1,4 @@
-//! R7, R8: what a run is told of the time before it, and what is kept of it, whoever drives it and wherever it ends.
+//! R7, R8: the history that a run receives, and what is stored of it, whichever process drives it and however it ends.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use store::{NoteFilter, NoteRow, RunFilter, StoreError};
 use crate::flows::{Notes, fan};
 use crate::{Fixture, outcome, output, start};
 
-/// Looks something up, says so, and leaves a note of it; takes what it is told of the time before into `word`.
+/// Looks something up, adds a message, and stores a note; copies the history it received into `word`.
 fn learner(name: &str) -> Graph {
     let node = (
         |_: &Notes| Ask::one(tool("look", json!({}))),
@@ -51,7 +51,7 @@ async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, baton_e
         .await
 }
 
-/// What the flow was told, as JSON.
+/// The history that the flow received, as JSON.
 async fn told(engine: &Engine, run: &RunId) -> Value {
     serde_json::from_str(output(engine, run).await.as_str().unwrap()).unwrap()
 }

@@ -95,7 +95,7 @@ async fn word_for_a_run_whose_driver_died_or_left_reaches_it_too() {
     assert_eq!(output(&engine, &run).await, json!(["late"]));
 }
 
-/// Lets nobody send what tools may have put into somebody's head.
+/// Requires permission to send what may come from a tool's output.
 struct TaintRefusingHandler(scripted::ScriptedHandler);
 
 #[async_trait::async_trait]

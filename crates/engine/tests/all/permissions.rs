@@ -42,7 +42,7 @@ async fn grants(fixture: &Fixture, user: &str) -> Vec<Grant> {
     fixture.store.permissions(&user.into()).await.unwrap().into_iter().map(|row| row.grant).collect()
 }
 
-/// Whether a new run of this user in this thread is asked about its call. One that is, is told no.
+/// Whether a new run of this user in this thread asks about its call. If it does, the answer is no.
 async fn is_asked(engine: &Engine, flow: &str, user: &str, thread: &str) -> bool {
     let run = start(engine, flow, user, thread).await;
     match engine.wait(&run).await.unwrap() {

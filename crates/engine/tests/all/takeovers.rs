@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_engine::{Engine, Settings, given_up};
+use baton_engine::{Engine, Settings, abandoned_runs};
 use graph::{Fault, Outcome, RunId, tool};
 use scripted::ScriptedHandler;
 use serde_json::json;
@@ -35,7 +35,7 @@ fn started(fixture: &Fixture) -> RunId {
     })
 }
 
-fn taken_up(fixture: &Fixture, script: &str) -> u64 {
+fn was_resumed(fixture: &Fixture, script: &str) -> u64 {
     life(async {
         let engine = engine(fixture, script);
         engine.recover().await.unwrap();
@@ -49,20 +49,20 @@ fn a_run_that_ends_its_process_every_time_is_given_up_and_can_be_resumed_by_hand
     let fixture = Fixture::new();
     let run = started(&fixture);
     for _ in 0..TAKEOVERS_MAX {
-        assert_eq!(taken_up(&fixture, HANGS), 0);
+        assert_eq!(was_resumed(&fixture, HANGS), 0);
     }
-    assert_eq!(taken_up(&fixture, HANGS), 1, "the next one gives it up");
+    assert_eq!(was_resumed(&fixture, HANGS), 1, "the next one gives it up");
     life(async {
         let engine = engine(&fixture, MENDED);
         let failed = outcome(&engine, &run).await;
         let Outcome::Failed { fault: Fault::Crash { why, .. } } = failed else { panic!("{failed:?}") };
         assert!(why.contains("3 times in a row") && why.contains("baton runs resume"), "{why}");
-        assert_eq!(given_up(&*fixture.store, 9).await.unwrap().first().map(|found| found.run.clone()), Some(run.clone()));
+        assert_eq!(abandoned_runs(&*fixture.store, 9).await.unwrap().first().map(|found| found.run.clone()), Some(run.clone()));
         assert_eq!(engine.recover().await.unwrap(), 0, "it is left alone");
 
         engine.resume(&run).await.unwrap();
         assert_eq!(output(&engine, &run).await, json!([1, 2]));
-        assert!(given_up(&*fixture.store, 9).await.unwrap().is_empty());
+        assert!(abandoned_runs(&*fixture.store, 9).await.unwrap().is_empty());
     });
     assert_eq!(fixture.calls("a"), 1, "what was answered is not asked again");
 }
@@ -81,6 +81,6 @@ fn a_process_that_stops_in_order_does_not_count() {
         });
         assert_eq!(found, 0);
     }
-    assert_eq!(taken_up(&fixture, MENDED), 0);
+    assert_eq!(was_resumed(&fixture, MENDED), 0);
     life(async { assert_eq!(output(&engine(&fixture, MENDED), &run).await, json!([1, 2])) });
 }

@@ -60,7 +60,7 @@ async fn all(mut family: TreeWatcher) -> Vec<TreeItem> {
 fn numbers(heard: &[TreeItem]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
     let mut all: BTreeMap<Vec<TaskId>, Vec<u64>> = BTreeMap::new();
     for one in heard {
-        if let FeedItem::Event(told, _) = &one.seen {
+        if let FeedItem::Event(told, _) = &one.item {
             all.entry(one.path.to_vec()).or_default().push(told.seq);
         }
     }
@@ -85,17 +85,17 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     for (path, seqs) in &live {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let deltas = heard.iter().filter(|one| matches!(one.seen, FeedItem::Delta { .. })).count();
+    let deltas = heard.iter().filter(|one| matches!(one.item, FeedItem::Delta { .. })).count();
     assert_eq!(deltas, 4, "two tools in each of two children");
     let started: Vec<&TreeItem> =
-        heard.iter().filter(|one| matches!(&one.seen, FeedItem::Event(told, _) if matches!(told.event, Event::Started { .. }))).collect();
+        heard.iter().filter(|one| matches!(&one.item, FeedItem::Event(told, _) if matches!(told.event, Event::Started { .. }))).collect();
     for one in &started {
         let parent = one.parent.as_ref();
         assert_eq!(parent.map(|parent| parent.task), one.path.last().copied());
         let above = started.iter().find(|other| other.path.as_ref() == &one.path[..one.path.len().saturating_sub(1)]);
         assert_eq!(parent.map(|parent| &parent.run), above.filter(|_| parent.is_some()).map(|above| &above.run));
         // The router passes on the answer of the flow it starts, and that one does not pass on its children's.
-        assert_eq!(one.speaks, one.path.len() < 2);
+        assert_eq!(one.is_answer, one.path.len() < 2);
     }
 
     // Whoever comes later reads the same from the journals, each child after the event that asks for it.
@@ -123,7 +123,7 @@ async fn a_watcher_stays_while_a_child_waits_for_a_person() {
     for (path, seqs) in &numbers {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let ended = heard.iter().filter(|one| matches!(&one.seen, FeedItem::Event(told, _) if matches!(told.event, Event::Ended { .. }))).count();
+    let ended = heard.iter().filter(|one| matches!(&one.item, FeedItem::Event(told, _) if matches!(told.event, Event::Ended { .. }))).count();
     assert_eq!(ended, 2);
 }
 
@@ -136,5 +136,5 @@ async fn watching_one_run_leaves_out_its_children_and_waits_for_its_start() {
     tokio::time::sleep(Duration::from_millis(20)).await;
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("parent", json!({})) }).await.unwrap();
     let heard = watching.await.unwrap();
-    assert!(heard.iter().all(|one| one.run == run && one.speaks) && !heard.is_empty());
+    assert!(heard.iter().all(|one| one.run == run && one.is_answer) && !heard.is_empty());
 }

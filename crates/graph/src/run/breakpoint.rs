@@ -105,7 +105,7 @@ impl Run {
         let gate = match patch.as_ref().map(|patch| self.patched(patch)) {
             Some(Err(why)) => Gate::Refused(why),
             Some(Ok(())) => {
-                // As with a fork, what somebody wrote into the state is unchecked input.
+                // As with a fork, what a person wrote into the state is unchecked input.
                 (self.is_tainted, self.has_private_text) = (true, true);
                 Gate::Open
             }

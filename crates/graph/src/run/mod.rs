@@ -272,7 +272,7 @@ impl Run {
         Some(Entry::Cancelled { reason: reason.to_owned() })
     }
 
-    /// Changes the state by a JSON merge patch and asks the current step anew. Only a fork does this, on entering a step.
+    /// Changes the state by a JSON merge patch and runs the current step again. Only a fork does this, on entering a step.
     pub fn edit(&mut self, patch: &Value) -> Result<Entry, RunError> {
         self.settle();
         let unfit = |why: String| RunError::Edit { why };

@@ -56,7 +56,7 @@ pub(super) struct Attempt {
     pub(super) deadline_ms: u64,
 }
 
-/// What a task needs to know of its run to be released.
+/// The parts of a run that are needed to release a task.
 pub(super) struct Release<'a> {
     pub(super) graph: &'a Graph,
     pub(super) start: &'a Start,

@@ -13,7 +13,7 @@ use baton_graph::{Ask, END, Entry, Event, Go, Graph, Job, Next, NumberedEvent, O
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Keeps everything it was told, in order.
+/// Stores everything it receives, in order.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Recording {

@@ -7,7 +7,7 @@ fn note(value: Value) -> Note {
     Note { kind: "heard".into(), key: json!("k"), value, reach: NoteScope::User, ms_max: None }
 }
 
-/// Leaves what it heard, and takes what it is told of before as the first thing it heard.
+/// Stores what it received, beginning with the messages of earlier runs.
 fn remembering(ends_well: bool) -> Graph {
     let node = (
         |_: &Recording| Ask::one(tool("t", json!(7))),

@@ -65,7 +65,9 @@ pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) 
 
 /// Questions with known answers, and the passages of all of them, each with its title.
 pub struct QuestionSet {
+    /// Title and text of each passage.
     pub passages: Vec<(String, String)>,
+    /// Each question and its answer.
     pub questions: Vec<(String, String)>,
 }
 

@@ -17,18 +17,25 @@ pub use tools::tools;
 pub struct Measured {
     /// Share of relevant items among the first five, mean over the questions.
     pub recall_at_5: f64,
+    /// Share of relevant items among the first ten.
     pub recall_at_10: f64,
+    /// Share of relevant items among the first twenty.
     pub recall_at_20: f64,
     /// Share of questions with all relevant items among the first ten.
     pub complete_at_10: f64,
+    /// Number of questions.
     pub queries: usize,
+    /// Mean time of a question in milliseconds.
     pub ms_per_query: f64,
+    /// Median time of a question in milliseconds.
     pub ms_per_query_median: f64,
     /// Number of passages or tools searched.
     pub items: usize,
+    /// Time to index all items, without vectors.
     pub index_seconds: f64,
     /// Whether vectors of all items were used.
     pub vectors: bool,
+    /// Speed of the vectors; `None` without vectors.
     pub vectors_per_second: Option<f32>,
     /// For tools: the share among those shown to a planner.
     #[serde(skip_serializing_if = "Option::is_none")]

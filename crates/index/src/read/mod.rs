@@ -55,6 +55,7 @@ impl Document {
         }
     }
 
+    /// The title of the document, or its file name.
     pub fn title(&self) -> &str {
         &self.title
     }
@@ -68,6 +69,7 @@ impl Document {
 /// Why a file is not in the index.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum Skipped {
     #[error("larger than {bytes_max} bytes")]
     TooLarge { bytes_max: u64 },
@@ -102,6 +104,7 @@ pub enum Skipped {
 pub struct ReadLimits {
     /// Limit of a file, and of its unpacked content.
     pub bytes_max: u64,
+    /// Time to read one file.
     pub time_max: Duration,
 }
 

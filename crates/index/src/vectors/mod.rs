@@ -65,6 +65,7 @@ impl Model {
         Model(Some(Arc::new(Inner { folder: folder.into(), sources, net: OnceLock::new(), loading: Mutex::new(()) })))
     }
 
+    /// Whether vectors are switched on.
     pub fn is_wanted(&self) -> bool {
         self.0.is_some()
     }
@@ -141,20 +142,28 @@ impl Inner {
 /// State of the vectors.
 #[derive(Clone, Debug, PartialEq)]
 pub enum State {
+    /// There is no model.
     Off,
+    /// The weights are downloaded.
     Pulling,
+    /// The weights are loaded.
     Loading,
+    /// Vectors are computed.
     Filling,
+    /// All passages have a vector.
     Ready,
     /// Why, and what to do.
     Failed(String),
 }
 
+/// The state of the vectors and how many there are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Progress {
+    /// The state.
     pub state: State,
     /// Passages with a vector, of all there are.
     pub done: usize,
+    /// All passages.
     pub total: usize,
     /// Throughput of this process.
     pub per_second: Option<f32>,

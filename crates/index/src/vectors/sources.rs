@@ -8,6 +8,7 @@ pub const LICENSE: &str = "Apache-2.0";
 /// The command that downloads packages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Npm {
+    /// The program and its first arguments.
     pub command: Vec<std::ffi::OsString>,
 }
 
@@ -22,5 +23,6 @@ impl Default for Npm {
 pub struct Sources {
     /// A folder with the two files.
     pub folder: Option<PathBuf>,
+    /// The npm package with the files.
     pub npm: Option<Npm>,
 }

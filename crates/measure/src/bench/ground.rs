@@ -145,7 +145,7 @@ pub(crate) async fn replay(engine: &Engine, run: &RunId, events: u64) -> Result<
     let replayed = replay_any(engine, run).await?;
     match replayed.events as u64 == events {
         true => Ok(replayed),
-        false => Err(wrong(format!("{} events were told, and {events} were due", replayed.events))),
+        false => Err(wrong(format!("{} events were published, and {events} were expected", replayed.events))),
     }
 }
 

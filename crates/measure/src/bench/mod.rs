@@ -33,6 +33,7 @@ use report::Numbers;
 
 /// Measure Baton on this machine
 #[derive(clap::Subcommand)]
+#[expect(missing_docs, reason = "a comment at a variant would replace the help text of its type")]
 pub enum Bench {
     Engine(EngineBench),
     Flows(flows::FlowsBench),

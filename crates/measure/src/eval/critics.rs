@@ -162,7 +162,7 @@ async fn judged(
                     other => Err(failed(format!("{other:?}"))),
                 };
             }
-            Next::Wait(_) | Next::Await => return Err(failed("a critic waits for nobody".to_owned())),
+            Next::Wait(_) | Next::Await => return Err(failed("a critic must not wait for a person".to_owned())),
         }
     }
 }

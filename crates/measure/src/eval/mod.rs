@@ -24,6 +24,7 @@ use crate::Verdict;
 
 /// Measure the quality of retrieval, answers, checks, routing and tasks, on sets with known answers
 #[derive(Subcommand)]
+#[expect(missing_docs, reason = "a comment at a variant would replace the help text of its type")]
 pub enum Eval {
     /// Passages for questions: HotpotQA, 2WikiMultihopQA or MuSiQue as JSON, or a folder in BEIR's layout
     Docs(Set),

@@ -1,4 +1,4 @@
-//! Answers without any model: picks the sentences of the evidence that speak best to the question, in their order and with
+//! Answers without any model: picks the most relevant sentences of the evidence, in their order and with
 //! their sources, plans by rules, and fills simple schemas. It has no knowledge of its own; if the evidence has no answer, it says so.
 //!
 //! The question is the last message of role `user`; the evidence is what [`evidence`](super::evidence) says. Answers are marked
@@ -15,6 +15,7 @@ use super::{Answer, Finish, Model, ModelError, ModelOutput, evidence};
 use effects::Progress;
 use rank::Picked;
 
+/// The model `extract`, which needs no weights and no network.
 pub struct Extract;
 
 /// The answer when the evidence has none. The command line adds how to get a model.
@@ -58,7 +59,7 @@ impl<'c> Material<'c> {
         !self.picked.is_empty()
     }
 
-    /// How much of the question's words the sentences speak to, from 0 to 1.
+    /// The share of the question's words that the sentences contain, from 0 to 1.
     fn support(&self) -> f64 {
         rank::coverage(&self.question, &self.picked)
     }

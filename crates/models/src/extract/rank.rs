@@ -1,4 +1,4 @@
-//! Which sentences speak to a question: shared words, rare ones weighing more, and no two that say the same.
+//! Selects sentences that are relevant to a question: by shared words, rare words weighing more, without near-duplicates.
 
 use std::collections::{BTreeMap, BTreeSet};
 

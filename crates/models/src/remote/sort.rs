@@ -113,7 +113,7 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
     }
 }
 
-/// An error told in the middle of a stream, where there is no status left to tell it by.
+/// An error in the middle of a stream, after the status was received.
 fn in_stream(body: &Value) -> ModelError {
     let said = error_message(&body.to_string());
     let text = body.to_string().to_lowercase();

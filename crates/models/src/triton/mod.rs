@@ -8,6 +8,7 @@
 //! response. A server that has no such call gets the plain one.
 
 #[allow(clippy::all, clippy::needless_pass_by_value, clippy::semicolon_if_nothing_returned, unused_qualifications)]
+#[expect(missing_docs, reason = "generated from the protocol definition of KServe v2")]
 #[rustfmt::skip]
 pub mod kserve;
 
@@ -30,21 +31,21 @@ use kserve::model_infer_request::InferInputTensor;
 use kserve::model_metadata_response::TensorMetadata;
 use kserve::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferResponse, ModelMetadataRequest, ModelMetadataResponse};
 
-pub struct Triton {
+pub(crate) struct Triton {
     name: Name,
     line: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
 
-/// The way to a server. Opened when it is first used, since a channel needs a runtime.
-pub struct Connection {
+/// The channel to a server. It is opened on first use, because a channel needs a runtime.
+pub(crate) struct Connection {
     url: String,
     channel: OnceLock<Channel>,
 }
 
 impl Connection {
-    pub fn new(endpoint: &Endpoint) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint) -> Self {
         Connection { url: endpoint.url.clone(), channel: OnceLock::new() }
     }
 
@@ -64,7 +65,7 @@ impl Connection {
 }
 
 impl Triton {
-    pub fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
+    pub(crate) fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
         Triton { name, line, row, key }
     }
 
@@ -98,7 +99,7 @@ impl Triton {
 impl Model for Triton {
     async fn answer(&self, call: &ModelCall, key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         if !call.tools.is_empty() {
-            return Err(ModelError::another(FailureKind::Refused, "a Triton model knows no tools"));
+            return Err(ModelError::another(FailureKind::Refused, "a Triton model supports no tools"));
         }
         let mut client = GrpcInferenceServiceClient::new(self.line.channel()?);
         let wanted = ModelMetadataRequest { name: self.name.model.clone(), version: String::new() };
@@ -274,7 +275,7 @@ fn prompt(call: &ModelCall, template: Template) -> Result<String, ModelError> {
     Ok(text)
 }
 
-/// A model written in Python tells its whole traceback: the first line says who, and the last one that is not a place says why.
+/// Shortens the traceback of a model written in Python to its first line and the last one that is not a location.
 fn first_and_last_line(message: &str) -> String {
     let is_place = |line: &&str| line.starts_with("At:") || line.starts_with('/') || line.starts_with("File ");
     let mut lines = message.lines().map(str::trim).filter(|line| !line.is_empty() && !is_place(line));

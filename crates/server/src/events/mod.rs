@@ -151,13 +151,13 @@ impl Hubs {
                 }
                 heard = family.next() => match heard {
                     Some(Ok(heard)) => {
-                        if is_resting && matches!(heard.seen, FeedItem::Event(..)) {
+                        if is_resting && matches!(heard.item, FeedItem::Event(..)) {
                             is_resting = false;
                             hub.wake();
                         }
                         hub.record(&heard);
                     }
-                    Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
+                    Some(Err(error)) => tracing::warn!(run = %hub.run, "no further events can be sent: {error}"),
                     None => return self.end(&hub).await,
                 },
                 at = rest => match at {
@@ -219,7 +219,7 @@ async fn drain(hub: &Hub, family: &mut TreeWatcher, patience: Duration, to_the_e
             };
             match heard {
                 Some(Ok(heard)) => hub.record(&heard),
-                Some(Err(error)) => tracing::warn!(run = %hub.run, "events can be told no further: {error}"),
+                Some(Err(error)) => tracing::warn!(run = %hub.run, "no further events can be sent: {error}"),
                 None => return,
             }
         }
@@ -260,7 +260,7 @@ fn event_data(heard: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> String 
     let mut data = serde_json::to_value(numbered).unwrap_or_default();
     data["at_ms"] = json!(at_ms);
     // Whether its answer is the user's, and which effect of which run a child answers.
-    data["answers"] = json!(heard.speaks);
+    data["answers"] = json!(heard.is_answer);
     if let Some(parent) = &heard.parent {
         data["parent"] = json!(parent);
     }
@@ -269,7 +269,7 @@ fn event_data(heard: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> String 
 
 impl Hub {
     fn record(&self, heard: &TreeItem) {
-        let live = match &heard.seen {
+        let live = match &heard.item {
             FeedItem::Event(numbered, at_ms) => {
                 let data = event_data(heard, numbered, *at_ms);
                 let path = cursor::path(&heard.path);
@@ -301,7 +301,7 @@ impl Hub {
                 LiveItem::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
             }
         };
-        // Fails if nobody is subscribed at the moment.
+        // Fails if there is no subscriber at the moment.
         let _ = self.live.send(live);
     }
 

@@ -51,9 +51,9 @@ fn events_are_as_the_api_describes_them() {
             run: RunId::from("r"),
             path: Arc::new([]),
             parent,
-            seen: FeedItem::Event(Arc::new(numbered.clone()), 9),
+            item: FeedItem::Event(Arc::new(numbered.clone()), 9),
             is_known: false,
-            speaks: true,
+            is_answer: true,
         };
         for parent in [None, Some(Parent { run: RunId::from("p"), task: TaskId { step: 0, index: 0 } })] {
             let sent: Value = serde_json::from_str(&event_data(&item(parent), &numbered, 9)).unwrap();

@@ -105,7 +105,7 @@ impl StreamWriter {
     }
 
     pub(super) fn frames_of(&mut self, heard: &TreeItem) -> Vec<Frame> {
-        match &heard.seen {
+        match &heard.item {
             FeedItem::Event(told, at_ms) => self.event_frames(heard, told, *at_ms),
             FeedItem::Delta { task, text, .. } if self.answering.contains(&(heard.run.clone(), *task)) => self.piece(&heard.run, text),
             FeedItem::Delta { .. } => Vec::new(),
@@ -155,7 +155,7 @@ impl StreamWriter {
         let mut frames = Vec::new();
         // Children are shown where subgraphs are wanted; what they do for the answer is shown in any case.
         let is_shown = is_root || self.has_subgraphs;
-        let is_of_answer = is_shown || heard.speaks;
+        let is_of_answer = is_shown || heard.is_answer;
         let mut member = self.members.remove(&heard.run).unwrap_or_default();
         match &told.event {
             Event::Started { .. } if is_root => {
@@ -232,7 +232,7 @@ impl StreamWriter {
     fn is_answer(&self, heard: &TreeItem, effect: &Effect) -> bool {
         let Effect::CallModel(call) = effect else { return false };
         let is_from_evidence = call.messages.iter().any(|message| message.role == EVIDENCE_ROLE);
-        heard.speaks && call.purpose == ANSWER_CALL && call.schema.is_none() && !is_from_evidence
+        heard.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none() && !is_from_evidence
     }
 
     /// The name of an event: with the namespace of a subgraph, if subgraphs are wanted.

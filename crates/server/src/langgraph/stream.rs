@@ -213,7 +213,7 @@ impl StreamTask {
                         }
                     }
                     Some(Err(error)) => {
-                        tracing::warn!(run = %self.run, "events can be told no further: {error}");
+                        tracing::warn!(run = %self.run, "no further events can be sent: {error}");
                         self.send(vec![Frame::error("InternalError", &error.to_string())], None).await?;
                         return Ok(());
                     }
@@ -250,7 +250,7 @@ impl StreamTask {
             self.learn().await;
         }
         let frames = self.teller.frames_of(heard);
-        let FeedItem::Event(told, _) = &heard.seen else {
+        let FeedItem::Event(told, _) = &heard.item else {
             self.send(frames, None).await?;
             return Ok(false);
         };

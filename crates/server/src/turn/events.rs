@@ -38,7 +38,7 @@ pub(crate) enum TurnEvent {
     },
 }
 
-/// A run that has come to rest may have told something that is still on its way.
+/// Events of a run that has stopped may still be on their way.
 const LAST_EVENTS: Duration = Duration::from_millis(100);
 const LAST_OF_ALL: Duration = Duration::from_secs(5);
 const RESULT_BYTES_MAX: usize = 64 << 10;
@@ -53,7 +53,7 @@ pub(crate) struct Events {
     answering: BTreeMap<(RunId, TaskId, u32), String>,
     answer_calls: BTreeSet<(RunId, TaskId)>,
     tools: BTreeMap<String, String>,
-    /// All text that was told.
+    /// All text that was sent.
     text: String,
     rests_at: Option<Instant>,
 }
@@ -73,12 +73,12 @@ impl Events {
         }
     }
 
-    /// The text of the answer that was told so far.
+    /// The text of the answer that was sent so far.
     pub(crate) fn told(&self) -> &str {
         &self.text
     }
 
-    /// What is to be told still, so that the text is this answer. One that differs from what was told follows it whole.
+    /// The rest of the answer after the text that was sent. An answer that differs from that text follows it as a whole.
     pub(crate) fn missing(&self, answer: &str) -> String {
         match answer.strip_prefix(self.text.as_str()) {
             Some(rest) => rest.to_owned(),
@@ -120,14 +120,14 @@ impl Events {
                         return Some(happened);
                     }
                 }
-                Some(Err(error)) => tracing::warn!(run = %self.run, "events can be told no further: {error}"),
+                Some(Err(error)) => tracing::warn!(run = %self.run, "no further events can be sent: {error}"),
                 None => return None,
             }
         }
     }
 
     fn see(&mut self, heard: &TreeItem) -> Option<TurnEvent> {
-        let told = match &heard.seen {
+        let told = match &heard.item {
             FeedItem::Event(told, _) => told,
             FeedItem::Delta { task, attempt, text } => return self.new_text(&heard.run, *task, *attempt, text),
         };
@@ -137,9 +137,9 @@ impl Events {
                 None
             }
             _ if heard.is_known => None,
-            Event::Entered { node, .. } if heard.speaks => Some(TurnEvent::StepStarted { step: self.step(&heard.run, node) }),
-            Event::Left { node, .. } if heard.speaks => Some(TurnEvent::StepFinished { step: self.step(&heard.run, node) }),
-            Event::Noted { name, value, .. } if heard.speaks => Some(TurnEvent::Noted { name: name.clone(), value: value.clone() }),
+            Event::Entered { node, .. } if heard.is_answer => Some(TurnEvent::StepStarted { step: self.step(&heard.run, node) }),
+            Event::Left { node, .. } if heard.is_answer => Some(TurnEvent::StepFinished { step: self.step(&heard.run, node) }),
+            Event::Noted { name, value, .. } if heard.is_answer => Some(TurnEvent::Noted { name: name.clone(), value: value.clone() }),
             Event::Asked { task, effect, .. } => self.asked(heard, *task, effect),
             Event::Replied { task, reply, again_ms: None, .. } => {
                 let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
@@ -162,7 +162,7 @@ impl Events {
         match effect {
             Effect::CallModel(call) => {
                 // An answer from evidence is checked and cited before it is the answer, so it is sent once, then.
-                let is_answer = heard.speaks && call.purpose == ANSWER_CALL && call.schema.is_none();
+                let is_answer = heard.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none();
                 if is_answer && !call.messages.iter().any(|message| message.role == EVIDENCE_ROLE) {
                     self.answer_calls.insert((heard.run.clone(), task));
                 }
@@ -180,7 +180,7 @@ impl Events {
         }
     }
 
-    /// A model that begins again says the beginning again; only what goes beyond what was told is news.
+    /// A model that begins again repeats the beginning; only what goes beyond the sent text is new.
     fn new_text(&mut self, run: &RunId, task: TaskId, attempt: u32, text: &str) -> Option<TurnEvent> {
         if !self.answer_calls.contains(&(run.clone(), task)) {
             return None;

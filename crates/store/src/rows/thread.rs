@@ -54,7 +54,7 @@ pub struct CardFilter {
     pub user: Option<UserId>,
     /// This thread only.
     pub thread: Option<ThreadId>,
-    /// All of these stand in its title or in what was said, whatever the case of ASCII letters.
+    /// All of these are in its title or its messages, ignoring the case of ASCII letters.
     pub words: Vec<String>,
     /// Used then or later.
     pub since_ms: Option<i64>,

@@ -1,4 +1,4 @@
-//! A database as a file: copied while others write to it, checked, and written anew without what was deleted.
+//! A database as a file: copied while others write to it, checked, and compacted without deleted rows.
 
 use std::path::Path;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub fn is_in_use(path: &Path) -> Result<bool> {
     }
 }
 
-/// Writes the file anew without what was deleted, so that none of it is left in free places of the file or in the WAL. No other process may have it open.
+/// Rewrites the file, so that no deleted row is left in free pages or in the WAL. No other process may have it open.
 pub fn compact_database(path: &Path) -> Result<()> {
     let connection = existing(path)?;
     connection.execute_batch("PRAGMA secure_delete = ON; VACUUM;").named(path)?;

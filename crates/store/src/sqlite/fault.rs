@@ -73,14 +73,14 @@ mod tests {
     fn errors_a_person_can_act_on_say_so() {
         let path = Path::new("a.db");
         let name = || path.display().to_string();
-        let told = |code| in_our_words(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
-        assert_eq!(told(ffi::SQLITE_FULL), StoreError::Full { path: name() });
+        let error = |code| in_our_words(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
+        assert_eq!(error(ffi::SQLITE_FULL), StoreError::Full { path: name() });
         for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_CORRUPT_INDEX] {
-            assert!(matches!(told(code), StoreError::Damaged { .. }), "{code}");
+            assert!(matches!(error(code), StoreError::Damaged { .. }), "{code}");
         }
         for code in [ffi::SQLITE_CANTOPEN, ffi::SQLITE_PERM, ffi::SQLITE_READONLY_DIRECTORY] {
-            assert!(matches!(told(code), StoreError::Open { .. }), "{code}");
+            assert!(matches!(error(code), StoreError::Open { .. }), "{code}");
         }
-        assert!(matches!(told(ffi::SQLITE_IOERR), StoreError::Database(_)));
+        assert!(matches!(error(ffi::SQLITE_IOERR), StoreError::Database(_)));
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, everything, journal, new_run, run_id, thread_id};
 
-/// The first commit of a run by somebody who holds nothing yet.
+/// The first commit of a run by an owner without a lease.
 fn first(run: &str, thread: &str, owner: &str) -> Commit {
     let lease = Lease { thread: thread_id(thread), owner: owner.to_owned(), fence: 0 };
     let mut commit = Commit::new(run_id(run), lease, NOW, 0);

@@ -150,7 +150,7 @@ pub(crate) async fn fences_never_go_down(home: TestStore) {
             0 => home.release(&lease).await.unwrap(),
             1 => now_ms += 1_001,
             _ => {
-                // Even a thread that was deleted and made again does not begin anew.
+                // Even a thread that was deleted and created again does not restart its fences.
                 now_ms += 1_001;
                 home.delete_thread(&lease.thread, now_ms).await.unwrap();
             }

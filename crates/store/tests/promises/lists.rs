@@ -226,7 +226,7 @@ pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(hom
     assert_eq!((newest(&local, "q-c").await, newest(&"ada".into(), "q-").await), (None, None));
     home.delete_thread(&thread_id("q-"), NOW + 5_000).await.unwrap();
     assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
-    // A thread in which nothing ran is nobody's.
+    // A thread without a run has no owner.
     claim(&home, "q-new", "me").await;
     assert_eq!(newest(&local, "q-").await.as_deref(), Some("q-a"));
 }

@@ -82,7 +82,7 @@ pub(crate) async fn r8_notes_are_dropped_after_their_time(home: TestStore) {
     pen.write(|commit| commit.notes = vec![NewNote { until_ms: NOW + 5, ..note("short", json!(1)) }, note("long", json!(2))]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW + 4).await.len(), 2);
     assert_eq!(of(&home, "ada", None, NOW + 5).await.len(), 1);
-    // The next one to come takes what is over with it, whoever had it.
+    // The next note removes expired ones, of any user.
     pen.at_ms = NOW + 5;
     pen.write(|commit| commit.notes = vec![NewNote { user: "bob".into(), ..note("x", json!(3)) }]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await.len(), 1);
@@ -103,7 +103,7 @@ pub(crate) async fn r8_notes_are_bounded_in_number_and_bytes(home: TestStore) {
     assert!(bytes <= NOTES_BYTES_MAX && bytes > NOTES_BYTES_MAX - 2 * NOTE_BYTES_MAX, "{bytes}");
     pen.write(|commit| commit.notes = vec![note("huge", json!("x".repeat(NOTE_BYTES_MAX)))]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await, rows, "one that is too large is not kept");
-    // What one user or flow has is nobody else's loss.
+    // The limit of one user or flow does not affect others.
     pen.write(|commit| commit.notes = vec![NewNote { flow: "chat".into(), ..note("c", json!(1)) }]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await, rows);
 }

@@ -37,7 +37,7 @@ pub(crate) async fn documents_are_listed_in_order_by_user_and_prefix(home: TestS
     assert!(keys(&home, "other", None, "", 2).await.is_empty());
 }
 
-/// Page after page, everybody's: nothing is left out or told twice, also where two users have the same key.
+/// Page after page, of all users: nothing is missing or repeated, also if two users have the same key.
 pub(crate) async fn documents_are_read_page_by_page(home: TestStore) {
     for (user, key) in [("ada", "a"), ("ada", "b"), ("bob", "a"), ("bob", "b"), ("cy", "b"), ("ada", "c")] {
         home.put_record(new(user, "item", key, json!(null))).await.unwrap();

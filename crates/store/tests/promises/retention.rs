@@ -101,7 +101,7 @@ pub(crate) async fn deleting_takes_everything_and_nothing_else(home: TestStore) 
     assert_eq!(home.journal(&run_id("goes-run"), 0, 1).await, Err(StoreError::NoRun { run: run_id("goes-run") }));
     assert_eq!(home.messages(&thread_id("goes"), 0, 1).await, Err(StoreError::NoThread { thread: thread_id("goes") }));
 
-    // Its signals are gone as well, whoever holds what.
+    // Its signals are deleted as well, regardless of leases.
     for name in ["stays", "goes"] {
         claim(&home, name, "me").await;
     }
@@ -121,7 +121,7 @@ pub(crate) async fn what_is_held_cannot_be_deleted(home: TestStore) {
     assert_eq!(home.delete_thread(&thread_id("t"), UNTIL).await, Err(held));
     pen.lines(["still here"]).await.unwrap();
     home.delete_thread(&thread_id("t"), UNTIL + 1).await.unwrap();
-    // Whoever held it too long is told so, and does not bring it back.
+    // An owner whose lease expired gets an error, and cannot restore it.
     let refused = pen.lines(["too late"]).await.unwrap_err();
     assert!(matches!(refused, StoreError::NoRun { .. } | StoreError::Fenced { .. }), "{refused:?}");
     assert_eq!(home.thread(&thread_id("t")).await, Ok(None));

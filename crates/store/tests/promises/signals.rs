@@ -1,4 +1,4 @@
-//! Word left for a run reaches whoever drives it, at least once and in order.
+//! Signals for a run reach the process that drives it, at least once and in order.
 
 use baton_store::{SignalKind, StoreError};
 use serde_json::json;
@@ -54,7 +54,7 @@ pub(crate) async fn signals_follow_the_lease(home: TestStore) {
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
     home.release(&pen.lease).await.unwrap();
     assert_eq!(words(&home, "me").await, [""; 0]);
-    // Left while nobody held it: whoever comes finds both.
+    // Posted while nobody had the lease: the next owner receives both.
     home.post(&run_id("r"), cancel("now")).await.unwrap();
     claim(&home, "t", "you").await;
     assert_eq!(words(&home, "you").await, ["r: stop", "r: now"]);

@@ -33,6 +33,7 @@ use crate::{Kind, ToolError};
 use evidence::Trust;
 use sandbox::Restrictions;
 
+/// The server `code`: Python in a sandbox.
 pub const KIND: Kind = Kind {
     name: "code",
     about: "Runs a piece of Python in a sandbox: no network, no files but those of its workspace, little time and memory",
@@ -75,12 +76,19 @@ pub struct Settings {
     pub worker: Vec<String>,
     /// Where each run's scratch folder is created; the system's temporary folder if not set.
     pub scratch: Option<PathBuf>,
+    /// Time of a run.
     pub seconds_max: u64,
+    /// Memory of a run.
     pub memory_mib_max: u64,
+    /// Files in the scratch folder of a run.
     pub scratch_mib_max: u64,
+    /// Printed text; the rest is dropped.
     pub output_bytes_max: usize,
+    /// The value of the last expression as JSON.
     pub result_bytes_max: usize,
+    /// The code of a run.
     pub code_bytes_max: usize,
+    /// The input values of a run as JSON.
     pub inputs_bytes_max: usize,
     /// Concurrent runs; others wait.
     pub runs_max: usize,
@@ -114,6 +122,7 @@ pub struct Code {
 
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct RunArguments {
     /// Python (a subset: no packages beyond a few of the standard library, no network). Files of the workspace are opened by their path. What it prints is given back, and the value of its last line if that is an expression.
     pub code: String,
@@ -124,6 +133,7 @@ pub struct RunArguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub enum Outcome {
     Ok,
     /// The code raised an exception; `error` is its traceback.
@@ -136,6 +146,7 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct CodeResult {
     pub outcome: Outcome,
     /// What was printed, as far as it is kept.
@@ -156,6 +167,7 @@ pub struct CodeResult {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct WrittenFile {
     pub path: String,
     pub bytes: u64,
@@ -163,6 +175,7 @@ pub struct WrittenFile {
 
 #[tool_router]
 impl Code {
+    /// Without `workspaces` a program can read and keep no files.
     pub fn new(settings: Settings, workspaces: Option<Workspaces>) -> Self {
         let places = Arc::new(Semaphore::new(settings.runs_max.max(1)));
         let mut tools = Self::tool_router();

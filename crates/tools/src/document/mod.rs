@@ -28,6 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
+/// The server `document`: files from Markdown.
 pub const KIND: Kind = Kind {
     name: "document",
     about: "Writes Markdown as a file for people: Markdown, HTML, DOCX or PDF",
@@ -45,7 +46,9 @@ pub const KIND: Kind = Kind {
 pub struct Settings {
     /// Where documents are written.
     pub folder: PathBuf,
+    /// Bytes of the Markdown text.
     pub markdown_bytes_max: usize,
+    /// Sources of one document.
     pub sources_max: usize,
     /// The finished file.
     pub file_bytes_max: usize,
@@ -66,7 +69,9 @@ pub struct Document {
     settings: Arc<Settings>,
 }
 
+/// Why a document was not written.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum DocumentError {
     #[error("{0}")]
     Invalid(String),
@@ -78,6 +83,7 @@ pub enum DocumentError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub enum Format {
     Markdown,
     Html,
@@ -86,6 +92,7 @@ pub enum Format {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Source {
     /// What it is called.
     #[serde(default)]
@@ -98,6 +105,7 @@ pub struct Source {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "Asked")]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct DocumentRequest {
     /// The text, in Markdown: headings, lists, tables, links, bold, italic, code, quotes, footnotes. Cite a source by its number, as `[1]` or `[^1]`. Pictures become links, HTML is shown as text.
     pub markdown: String,
@@ -115,6 +123,7 @@ pub struct DocumentRequest {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Created {
     pub path: String,
     pub bytes: u64,
@@ -127,6 +136,7 @@ pub struct Created {
 
 #[tool_router]
 impl Document {
+    /// Creates the folder if it does not exist.
     pub fn new(mut settings: Settings) -> Result<Self, DocumentError> {
         let made = crate::workspace::make_private(&settings.folder).and_then(|()| settings.folder.canonicalize());
         settings.folder =
@@ -151,6 +161,7 @@ impl Document {
 impl ServerHandler for Document {}
 
 impl Document {
+    /// Writes a document into the folder of the settings.
     pub async fn create_document(&self, asked: DocumentRequest) -> Result<Created, DocumentError> {
         self.create_in(self.settings.folder.clone(), asked).await
     }

@@ -28,6 +28,7 @@ use get::Getter;
 pub use guard::is_public;
 use guard::{AllowedHost, Lookup, SystemLookup};
 
+/// The server `fetch`: web pages as text.
 pub const KIND: Kind = Kind {
     name: "fetch",
     about: "Reads a web page: its readable text with title and date. Private and local addresses are refused",

@@ -86,7 +86,7 @@ mod tests {
         for (pattern, path, fits) in rows {
             assert_eq!(Glob::new(pattern).unwrap().fits(path), fits, "{pattern} {path}");
         }
-        // A pattern with exponential backtracking elsewhere.
+        // A pattern with exponential backtracking in other implementations.
         assert!(!Glob::new(&"*a".repeat(100)).unwrap().fits(&"a".repeat(99)));
     }
 }

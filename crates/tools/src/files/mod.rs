@@ -22,6 +22,7 @@ use crate::workspace::Workspaces;
 use crate::{Builtin, CallContext, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 use root::{Entry, Root, WriteMode};
 
+/// The server `files`: files in the workspace of a thread.
 pub const KIND: Kind = Kind {
     name: "files",
     about: "Lists, reads, finds and writes text files under one folder, and nothing outside it",

@@ -156,7 +156,7 @@ impl Root {
             let opened = fs::openat(&dir, name, LOOK | OFlags::NOFOLLOW, Bits::empty()).map_err(|error| explain(path, error))?;
             let stat = fs::fstat(&opened).map_err(|error| explain(path, error))?;
             if kind_of(&stat) != EntryKind::File || stat.st_nlink > 1 {
-                return Err(ToolError(format!("`{path}` is not a plain file with one name; write it anew with mode `replace`")));
+                return Err(ToolError(format!("`{path}` is not a plain file with one name; replace it with mode `replace`")));
             }
             File::from(opened)
                 .take(FILE_BYTES_MAX + 1)

@@ -33,6 +33,7 @@ use evidence::Trust;
 use gmail::{Found, Gmail};
 use outbox::{Outbox, Record, Slot, State, now_ms};
 
+/// The server `mail`: drafts and mails, each sent at most once.
 pub const KIND: Kind = Kind {
     name: "mail",
     about: "Sends mails once, by SMTP or Gmail; until a transport is configured it only writes down what it would send",
@@ -62,7 +63,9 @@ struct Inner {
     gmail: Option<Gmail>,
 }
 
+/// Why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum MailError {
     #[error("{0}")]
     Settings(String),
@@ -86,6 +89,7 @@ enum TransportResult {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct SendResult {
     /// `sent`, or `dry_run`: no transport is configured, and the mail was only written to `path`.
     pub outcome: String,
@@ -99,6 +103,7 @@ pub struct SendResult {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct LookupResult {
     /// true: it was sent. false: it certainly was not, and may be sent. null: nobody here knows; a person must look.
     pub done: Option<bool>,
@@ -108,6 +113,7 @@ pub struct LookupResult {
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct Drafted {
     /// The mail as a file that mail programs open. Nothing was sent.
     pub path: String,
@@ -117,6 +123,7 @@ pub struct Drafted {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct SendArguments {
     #[serde(flatten)]
     pub letter: MailRequest,
@@ -126,6 +133,7 @@ pub struct SendArguments {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct LookUpArguments {
     /// The key the mail was sent with. Not needed where the caller passes `baton/key` in `_meta`.
     #[serde(default)]
@@ -133,6 +141,7 @@ pub struct LookUpArguments {
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
+#[expect(missing_docs, reason = "a comment would become part of the schema of the tool")]
 pub struct SettleArguments {
     /// The key of the mail in doubt.
     pub key: String,
@@ -142,6 +151,7 @@ pub struct SettleArguments {
 
 #[tool_router]
 impl Mail {
+    /// Opens the outbox and checks the settings; sends nothing.
     pub fn new(settings: Settings) -> Result<Self, MailError> {
         Mail::shared(settings, None)
     }
@@ -223,10 +233,12 @@ impl Mail {
         sending.await.unwrap_or_else(|e| Err(MailError::InDoubt { why: format!("sending it crashed: {e}") }))
     }
 
+    /// Whether the mail with this key was sent.
     pub async fn look_up_mail(&self, key: &str) -> Result<LookupResult, MailError> {
         self.inner.look_up(key).await
     }
 
+    /// Records a person's decision about a mail whose delivery is unknown.
     pub async fn settle_mail(&self, key: &str, arrived: bool) -> Result<LookupResult, MailError> {
         self.inner.settle(key, arrived).await
     }
@@ -367,7 +379,7 @@ impl Inner {
                 slot.turn(State::Intended { draft: Some(draft.to_owned()) }).await?;
                 Ok(not_done("Gmail still has it as a draft"))
             }
-            Ok(Found::Nowhere) => unknown("Gmail has it neither among the sent mails nor among the drafts; somebody may have deleted it".into()),
+            Ok(Found::Nowhere) => unknown("Gmail has it neither among the sent mails nor among the drafts; it may have been deleted".into()),
             Err(fault) => unknown(format!("Gmail could not be asked: {}", fault.words)),
         }
     }

@@ -19,10 +19,13 @@ pub struct Settings {
     pub attachment_folders: Vec<PathBuf>,
     /// Allowed recipients: addresses (`ann@example.org`) or domains (`@example.org`). Empty means any.
     pub recipients_allowed: Vec<String>,
+    /// Recipients of one mail.
     pub recipients_max: usize,
+    /// Bytes of the text.
     pub body_bytes_max: usize,
     /// All attachments of one mail together.
     pub attachments_bytes_max: u64,
+    /// How mails are sent.
     pub transport: Transport,
 }
 
@@ -42,12 +45,16 @@ impl Default for Settings {
     }
 }
 
+/// How mails are sent.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Transport {
+    /// Mails are only written to the outbox.
     #[default]
     DryRun,
+    /// Through an SMTP server.
     Smtp(Smtp),
+    /// Through Gmail's REST API.
     Gmail(Gmail),
 }
 
@@ -61,14 +68,19 @@ impl Transport {
     }
 }
 
+/// An SMTP server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Smtp {
+    /// The host name.
     pub host: String,
     /// Defaults: 587 with STARTTLS, 465 with implicit TLS, 25 without.
     pub port: Option<u16>,
+    /// Whether and how the connection is encrypted.
     pub tls: Tls,
+    /// The user name; without one there is no authentication.
     pub user: Option<String>,
+    /// The password of the user.
     pub password: SecretPlace,
     /// A PEM file with the certificate of a private authority.
     pub authority_file: Option<PathBuf>,
@@ -90,6 +102,7 @@ impl Default for Smtp {
     }
 }
 
+/// Encryption of the connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tls {
@@ -106,11 +119,17 @@ pub enum Tls {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Gmail {
+    /// The OAuth client.
     pub client_id: String,
+    /// The secret of the OAuth client.
     pub client_secret: SecretPlace,
+    /// The refresh token of the mailbox.
     pub refresh_token: SecretPlace,
+    /// The address of the API.
     pub base_url: String,
+    /// The address that issues access tokens.
     pub token_url: String,
+    /// Time for each request.
     pub timeout_seconds: u64,
     /// How long a mail that the server does not list yet may still be in transit.
     pub settle_seconds: u64,

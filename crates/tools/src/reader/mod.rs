@@ -32,12 +32,14 @@ pub const READER_COMMAND: &str = "document-reader";
 /// Jobs that wait for the child.
 const QUEUE_MAX: usize = 16;
 
+/// Limits of the reader processes.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The program and first arguments that start a reader; if empty, this program with [`READER_COMMAND`].
     pub command: Vec<String>,
     /// Address space in addition to that of the program itself.
     pub memory_mib_max: u64,
+    /// Stack of a reader.
     pub stack_mib_max: u64,
     /// Idle time after which the child is stopped.
     pub idle_max: Duration,
@@ -66,6 +68,7 @@ struct Worker {
 }
 
 impl ReaderProcess {
+    /// Starts the worker threads; a child process is started with the first job.
     pub fn new(settings: Settings) -> std::io::Result<Self> {
         let start = |_| {
             let (orders, waiting) = sync_channel(QUEUE_MAX);

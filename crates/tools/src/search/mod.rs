@@ -21,6 +21,7 @@ use crate::passage::cut;
 use crate::{Builtin, Hints, Kind, Passage, Passages, Settings, Tool, ToolError, ToolOutput, Toolset};
 use provider::{Hit, Provider};
 
+/// The server `search`: web search with several providers.
 pub const KIND: Kind = Kind {
     name: "search",
     about: "Searches the web with every provider that is configured (Serper, Tavily, Brave, SearXNG) and Wikipedia, and merges what they find",

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Builtin, Hints, Kind, Passage, Settings, Tool, ToolError, ToolOutput, Toolset};
 
+/// The server `stories`: a sample backlog of user stories.
 pub const KIND: Kind =
     Kind { name: "stories", about: "Searches about 200 sample user stories by words and tags", port: 8003, trust: Trust::Own, make };
 

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use crate::{Builtin, Hints, Kind, Settings, Tool, ToolError, ToolOutput, Toolset};
 pub use prompt::Prompt;
 
+/// The server `summary`: shorter versions of texts.
 pub const KIND: Kind = Kind {
     name: "summary",
     about: "Sums up texts in so many words, by a model if there is one and otherwise by their best sentences",
@@ -31,6 +32,7 @@ pub const KIND: Kind = Kind {
 /// A model that writes text, provided by the caller.
 #[async_trait]
 pub trait TextModel: Send + Sync {
+    /// Generates a text for a prompt.
     async fn generate(&self, prompt: &Prompt) -> Result<String, TextModelError>;
     /// Whether there is a model at this moment; otherwise sentences are picked.
     fn is_available(&self) -> bool {

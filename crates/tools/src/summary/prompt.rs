@@ -9,7 +9,9 @@ pub struct Prompt {
     pub user: String,
     /// The texts alone, for extraction without a model.
     pub material: String,
+    /// What the summary should concentrate on.
     pub focus: Option<String>,
+    /// The wanted length in words.
     pub words: usize,
 }
 

@@ -49,6 +49,6 @@ pub(super) fn named(name: Option<&str>) -> Result<Pinned> {
     let all = weights::all();
     match name.map(|name| name.strip_prefix("embedded/").unwrap_or(name)) {
         Some(name) => model_options::pinned(&Name { family: Family::Embedded, model: name.to_owned() }),
-        None => all.into_iter().next().ok_or_else(|| ServiceError::Failed("this build knows no weights".into())),
+        None => all.into_iter().next().ok_or_else(|| ServiceError::Failed("this build has no list of weights".into())),
     }
 }

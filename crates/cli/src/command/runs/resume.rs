@@ -71,7 +71,7 @@ async fn all(globals: &GlobalArgs, model_options: &ModelOptions) -> Result<Exit>
                 graph::Outcome::Cancelled { reason } => format!("cancelled: {reason}"),
             },
             Ok(engine::RunState::Parked(_)) => format!("waits for a person; `baton runs show {}` shows the question", tail(&run)),
-            Ok(engine::RunState::Going | engine::RunState::Lost(_)) => "driven elsewhere".into(),
+            Ok(engine::RunState::Going | engine::RunState::Lost(_)) => "driven by another process".into(),
             Err(EngineError::Stopping) => "stopped".into(),
             Err(error) => {
                 exit = Exit::Failed;

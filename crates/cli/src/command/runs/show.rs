@@ -136,7 +136,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
             }
         }
         Err(error) => {
-            writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be told:"))?;
+            writeln!(out, "\n{} {error}", paint(YELLOW, "its steps cannot be shown:"))?;
             if let Some(closing) = result_of(row) {
                 writeln!(out, "{}", tree::ended(&closing.outcome))?;
             }

@@ -146,6 +146,6 @@ pub(super) async fn import(engine: &Engine, rows: &[Row], thread: &ThreadId, tit
             writeln!(anstream::stdout(), "{count} rows {words} thread {thread}; `baton ask \"…\" --thread {thread}` goes on with it")?;
             Ok(Exit::Well)
         }
-        other => Err(ServiceError::Failed(format!("the import came to nothing: {other:?}"))),
+        other => Err(ServiceError::Failed(format!("the import failed: {other:?}"))),
     }
 }

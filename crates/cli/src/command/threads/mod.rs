@@ -154,7 +154,7 @@ impl Threads {
                     let retention = match (keep, days) {
                         (Some(keep), _) => Retention::KeepLast(keep),
                         (None, Some(days)) => Retention::KeepSince { ms: now_ms() - i64::from(days) * DAY_MS },
-                        (None, None) => return Err(ServiceError::Usage("say --keep N or --days D".into())),
+                        (None, None) => return Err(ServiceError::Usage("use --keep N or --days D".into())),
                     };
                     freed(globals, &store.retain(retention, now_ms()).await?)
                 }

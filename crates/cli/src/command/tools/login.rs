@@ -65,7 +65,7 @@ impl Login {
                 Ok(callback) => callback.map_err(|error| ServiceError::Failed(format!("waiting for the browser failed: {error}")))?,
                 Err(_) => {
                     let words = format!(
-                        "nobody agreed within {} s; try again, with --timeout for more time or --paste for a browser elsewhere",
+                        "the sign-in did not finish within {} s; try again, with --timeout for more time or --paste for a browser on another machine",
                         self.timeout
                     );
                     return Err(ServiceError::Failed(words));

@@ -102,7 +102,7 @@ async fn known(globals: &GlobalArgs, store: &dyn Store, name: &str) -> Result<Us
     let all = everybody(globals, store).await?;
     all.iter().find(|user| user.as_str() == name).cloned().ok_or_else(|| {
         let names: Vec<&str> = all.iter().map(UserId::as_str).collect();
-        ServiceError::Usage(format!("nothing is kept of a user {name:?}; there is something of: {}", names.join(", ")))
+        ServiceError::Usage(format!("there is no data of a user {name:?}; there is data of: {}", names.join(", ")))
     })
 }
 

@@ -95,7 +95,7 @@ impl EffectHandler for FixedHandler {
             drop(registry.perform(job, progress).await);
         }
         let Some(reply) = self.replies.get(job.effect.name()) else {
-            return Reply::failed(Failure::new(FailureKind::Refused, format!("nobody says what {} says", job.effect.name())));
+            return Reply::failed(Failure::new(FailureKind::Refused, format!("there is no scripted reply for {}", job.effect.name())));
         };
         let delay = match &*job.effect {
             Effect::CallModel(call) => {

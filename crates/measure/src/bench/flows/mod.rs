@@ -50,7 +50,7 @@ Examples:
 /// All numbers, in output order. The targets are the issue's.
 pub(crate) const NUMBERS: [Number; 29] = [
     number("search.model_calls", "search: model calls", "", Goal::AtMost(2.0)),
-    number("search.tokens", "… and tokens, told and said", "", Goal::None),
+    number("search.tokens", "… and tokens, input and output", "", Goal::None),
     number("search.overhead_ms", "… and what it takes beside models and tools, for each of 500 runs at once", "ms", Goal::AtMost(2.0)),
     number("search.alone_ms", "… and alone, where every commit waits for the disk", "ms", Goal::None),
     number("search.discover_ms", "… and until a plan is asked for, with the real list of tools", "ms", Goal::AtMost(100.0)),

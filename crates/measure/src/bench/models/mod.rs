@@ -227,7 +227,7 @@ fn judge(call: &ModelCall, asked: &CallResult) -> std::result::Result<(), String
     }
     let Some(schema) = &call.schema else { return Ok(()) };
     match structured::check(asked.said.clone(), schema) {
-        Ok(read) if read.mended => Err(format!("it had to be mended: {}", asked.said)),
+        Ok(read) if read.is_repaired => Err(format!("it had to be repaired: {}", asked.said)),
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }

@@ -178,7 +178,7 @@ impl Report {
             writeln!(out, "{}", paint(RED, why))?;
         }
         if let Some((peer, theirs)) = &self.theirs {
-            writeln!(out, "{peer}: its plans have {} tokens; its wheel knows no instructions beyond AVX2", theirs.plan_tokens)?;
+            writeln!(out, "{peer}: its plans have {} tokens; its wheel uses no instructions beyond AVX2", theirs.plan_tokens)?;
             for why in &theirs.invalid {
                 writeln!(out, "{}", paint(DIM, format!("{peer}, {why}")))?;
             }

@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(distinct.len(), 50);
         let good = json!({"reasoning": "r", "tasks": [{"task_number": 1, "tool_name": "math.compute", "tool_arguments": {"expression": "1"}, "description": ""}]});
         let schema = |at: usize| plans[at].schema.clone().unwrap();
-        assert!(structured::check(good.clone(), &schema(0)).is_ok_and(|read| !read.mended));
+        assert!(structured::check(good.clone(), &schema(0)).is_ok_and(|read| !read.is_repaired));
         assert!(structured::check(good, &schema(10)).is_err(), "another set has other tools");
     }
 }

@@ -308,7 +308,7 @@ async fn route(
         let jobs = match run.next() {
             Next::Perform(jobs) => jobs,
             Next::Done(outcome) => return Err(wrong(format!("it ended without choosing a flow: {outcome:?}"))),
-            Next::Wait(_) | Next::Await => return Err(wrong("it waits for somebody".to_owned())),
+            Next::Wait(_) | Next::Await => return Err(wrong("it waits for a person".to_owned())),
         };
         for job in jobs {
             let reply = match &*job.effect {

@@ -20,6 +20,7 @@ use serde_json::Value;
 use service::wiring;
 use service::{Result, ServiceError};
 
+/// Serve the tools of an evaluation over standard input and output
 #[derive(clap::Args)]
 pub struct EvalServer {
     /// Which server

@@ -23,9 +23,11 @@ pub fn unsupported() -> Option<&'static str> {
 /// Limits of a worker. Passed to it as its last argument.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Limits {
+    /// Processor time.
     pub cpu_seconds_max: u64,
     /// In addition to the memory of the program itself.
     pub memory_mib_max: u64,
+    /// Files in the scratch folder.
     pub scratch_mib_max: u64,
     /// The worker's scratch folder. Inside the sandbox it may have a different path, and then this is that path.
     pub scratch: PathBuf,
@@ -36,6 +38,7 @@ pub struct Limits {
 /// The restrictions in force.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Restrictions {
+    /// Restrictions that are in force.
     pub up: Vec<String>,
     /// Restrictions that this machine does not allow, and why.
     pub missing: Vec<String>,

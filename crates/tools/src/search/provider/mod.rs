@@ -15,14 +15,21 @@ use crate::{Secret, Settings};
 /// One result, as ranked by a provider.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hit {
+    /// The title of the page.
     pub title: String,
+    /// The URL of the page.
     pub address: String,
+    /// The excerpt that the provider returns.
     pub text: String,
+    /// The date of publication, as the provider states it.
     pub at: Option<String>,
 }
 
+/// A search engine.
 pub trait Provider: Send + Sync {
+    /// The name in the configuration.
     fn name(&self) -> &'static str;
+    /// The request for `size` results.
     fn request(&self, http: &Client, query: &str, size: usize) -> RequestBuilder;
     /// Best first.
     fn read(&self, reply: &Value) -> Result<Vec<Hit>, String>;

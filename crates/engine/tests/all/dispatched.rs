@@ -1,4 +1,4 @@
-//! Runs that are driven elsewhere, with effects that are performed elsewhere again: the seam that Restate's engine uses, within one process.
+//! Runs that other processes drive, with effects that other processes perform: the interface that Restate's engine uses, within one process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -24,7 +24,7 @@ struct Calls {
     worker: OnceLock<Engine>,
     replies: Mutex<HashMap<String, Performed>>,
     cancelled: Mutex<Vec<RunId>>,
-    /// Whoever waits for a reply is told that nobody brings it.
+    /// Fails all pending replies.
     is_lossy: Mutex<bool>,
 }
 
@@ -57,21 +57,21 @@ struct Drives {
     worker: Engine,
     one_at_a_time: Arc<Semaphore>,
     is_there: Mutex<bool>,
-    errands: Mutex<Vec<DriveRequest>>,
+    requests: Mutex<Vec<DriveRequest>>,
 }
 
 impl Dispatcher for Drives {
-    fn submit(&self, errand: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
+    fn submit(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), String>> {
         async move {
             if !*self.is_there.lock().unwrap() {
                 return Err("nobody is there".into());
             }
-            self.errands.lock().unwrap().push(errand.clone());
+            self.requests.lock().unwrap().push(request.clone());
             let (worker, one) = (self.worker.clone(), self.one_at_a_time.clone());
             tokio::spawn(async move {
                 let _one = one.acquire().await.unwrap();
                 for _ in 0..10 {
-                    match worker.drive(&errand.run).await {
+                    match worker.drive(&request.run).await {
                         Err(EngineError::DrivenElsewhere { .. } | EngineError::Store(_)) => tokio::time::sleep(Duration::from_millis(20)).await,
                         _ => return,
                     }
@@ -100,7 +100,7 @@ fn apart(fixture: &Fixture, script: &str, flows: impl Fn() -> Vec<Graph>) -> Spl
     let remote = Remote::default();
     let worker = engine(Settings { remote: Some(Arc::new(remote.clone())), is_gone: Arc::new(|_| true), ..Settings::default() });
     assert!(remote.0.worker.set(worker.clone()).is_ok());
-    let drives = Arc::new(Drives { worker, one_at_a_time: Arc::new(Semaphore::new(1)), is_there: Mutex::new(true), errands: Mutex::default() });
+    let drives = Arc::new(Drives { worker, one_at_a_time: Arc::new(Semaphore::new(1)), is_there: Mutex::new(true), requests: Mutex::default() });
     let server = engine(Settings { dispatcher: Some(drives.clone()), sweep_ms: 200, poll_ms: 20, ..Settings::default() });
     SplitEngines { server, drives, remote }
 }
@@ -148,7 +148,7 @@ async fn an_answer_is_taken_or_refused_at_once_and_the_run_is_driven_on() {
     assert!(matches!(refused, EngineError::Feed(FeedError::NeverAsked { .. })), "{refused}");
     assert_eq!(apart.server.answer(&run, FIRST, 1, json!("yes")).await.unwrap(), Delivery::Taken);
     assert_eq!(output(&apart.server, &run).await, json!(["yes", 1]));
-    let tickets: Vec<String> = apart.drives.errands.lock().unwrap().iter().map(|errand| errand.ticket.clone()).collect();
+    let tickets: Vec<String> = apart.drives.requests.lock().unwrap().iter().map(|request| request.ticket.clone()).collect();
     assert!(tickets.iter().all(|ticket| ticket.starts_with(run.as_str())), "{tickets:?}");
 }
 
