@@ -51,6 +51,7 @@ pub struct Turn<'a> {
 }
 
 impl Turns {
+    /// At most so many readers at once.
     pub fn new(at_once_max: usize) -> Turns {
         Turns { at_once_max: at_once_max.max(1), state: Mutex::default(), ended: Condvar::new() }
     }

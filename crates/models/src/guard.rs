@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use super::{ModelError, Remedy};
 
-pub const FAILURES_MAX: u32 = 5;
-pub const OPEN_FOR: Duration = Duration::from_secs(15);
+pub(crate) const FAILURES_MAX: u32 = 5;
+pub(crate) const OPEN_FOR: Duration = Duration::from_secs(15);
 /// A call dropped after so long without an answer counts as a failure of the endpoint, not as a cancellation.
 const HUNG_AFTER: Duration = Duration::from_secs(10);
 /// Calls that may wait at one endpoint in this process. Further ones are refused.
@@ -43,7 +43,7 @@ const REPORT_EVERY: Duration = Duration::from_millis(LEASE_MS / 3);
 
 /// One endpoint's.
 #[derive(Clone)]
-pub struct Guard(Arc<Inner>);
+pub(crate) struct Guard(Arc<Inner>);
 
 struct Inner {
     /// The endpoint, for messages.
@@ -72,7 +72,7 @@ struct Queue {
 
 impl Guard {
     /// `identity` is the same wherever the same key is used for the same provider.
-    pub fn new(name: &str, identity: &str, calls_max: usize, calls_per_minute_max: Option<u32>) -> Self {
+    pub(crate) fn new(name: &str, identity: &str, calls_max: usize, calls_per_minute_max: Option<u32>) -> Self {
         let limit = Limit {
             name: identity.to_owned(),
             calls_max: u32::try_from(calls_max.clamp(1, CALLS_MAX)).unwrap_or(1),
@@ -88,12 +88,12 @@ impl Guard {
     }
 
     /// From now on, calls count together with those of all servers on these limits. The first limits stay.
-    pub fn share(&self, limits: Arc<dyn CallLimits>) {
+    pub(crate) fn share(&self, limits: Arc<dyn CallLimits>) {
         // Set before: the engine of the same process shares the same store.
         let _ = self.0.shared.set(limits);
     }
 
-    pub async fn through<T>(&self, user: &str, call: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
+    pub(crate) async fn through<T>(&self, user: &str, call: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
         let permit = self.enter(user).await?;
         let result = call.await;
         permit.settle(result.as_ref().err().is_some_and(is_down));

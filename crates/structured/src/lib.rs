@@ -255,7 +255,7 @@ impl Validator {
     pub fn errors(&self, value: &Value, errors_max: usize) -> Vec<String> {
         match cost::steps(&self.schema, value) {
             // The errors are all found before the first is seen, and each step may be one.
-            Ok(_) => self.validator.iter_errors(value).take(errors_max).map(|error| words(&error)).collect(),
+            Ok(_) => self.validator.iter_errors(value).take(errors_max).map(|error| describe(&error)).collect(),
             Err(why) => vec![format!("it was not checked: {why}")],
         }
     }
