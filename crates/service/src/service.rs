@@ -72,7 +72,7 @@ impl Service {
         let default_flow = globals.flows.default_flow().map(|flow| flow.name).unwrap_or_default();
         // Whether there are documents depends on the run's user, and the backend reports that.
         let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);
-        let backend = ServiceBackend::new(globals, model_options, config, setup.profile, setup.choice, library)?;
+        let backend = ServiceBackend::new(globals, model_options, config, setup.profile, setup.choice, library, setup.tools.clone())?;
 
         let api = Api::new(engine.clone(), Arc::new(backend), guard, Quota::new(limits), Metrics::new());
         let registry = match &setup.tools {
