@@ -54,3 +54,15 @@ test("a tool that is always allowed is not asked about until that is revoked in 
   const third = await asked();
   await third.locator(".asking").getByRole("button", { name: "Once" }).waitFor();
 });
+
+test("a permission whose tool has changed says that it is asked about again, and why", async () => {
+  const page = await harness.page();
+  const row = (id, name, state, changed) => ({ id, scope: "tool", name, created_ms: 1, state, changed });
+  const permissions = [row(1, "notes.add", "changed", ["description", "server"]), row(2, "notes.old", "unbound"), row(3, "notes.read", "valid")];
+  await page.route("**/api/permissions", (route) => route.fulfill({ json: { permissions } }));
+  await page.evaluate(() => (location.hash = "#/settings"));
+  await page.getByText("You will be asked again, because this changed: the description, how the server is reached.").waitFor();
+  await page.getByText("You will be asked again: this permission was given before definitions of tools were recorded.").waitFor();
+  assert.equal(await page.getByText("You will be asked again").count(), 2);
+  await clean(page, "15-permissions-changed");
+});

@@ -16,13 +16,14 @@ const ARGUMENTS_TAIL_CHARS: usize = 1_000;
 /// Arguments whose source is named, at most.
 const SOURCES_MAX: usize = 8;
 
-/// The call as a person is shown it.
+/// The call as a person is shown it. A handler that knows what the tool is adds its definition.
 pub fn held_call(job: &Job, call: &ToolCall) -> HeldCall {
     HeldCall {
         tool: shown_name(&call.tool),
         server: shown_name(server_of(&call.tool)),
         arguments: shown_arguments(&call.arguments),
         sources: sources(job),
+        definition: Box::default(),
     }
 }
 

@@ -89,5 +89,6 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
 fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64) -> Vec<Breakpoint> {
     let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(at_step, |until| until.min(at_step))), ..one.clone() };
     let from = |before: &String| Breakpoint { from_step: at_step + 1, ..Breakpoint::new(before.as_str()) };
-    old.iter().map(until).chain(new.iter().map(from)).collect()
+    // One that would begin where it ends never holds; without this, each fork of a fork would have more of them.
+    old.iter().filter(|one| one.from_step < at_step).map(until).chain(new.iter().map(from)).collect()
 }

@@ -6,11 +6,12 @@
 //! | `Order::allowed` | the run's start entry | the run and its children |
 //! | an answer `conversation`, `tool`, `server` | the store, in the commit of the answer | the user's runs from their next call on |
 //!
-//! Standing permissions are read each time the world objects, so a permission given or revoked in another process counts at once.
+//! A standing permission is for what the tool and its server were when the person was asked (`graph::ToolDefinition`): when that has changed, the person is
+//! asked again and told what changed. Standing permissions are read each time the world objects, so a permission given or revoked in another process counts at once.
 
-use graph::{ALLOW_ALL, Consent, HeldCall, Job, Objection, Reply, RunId, Start, ThreadId, Waiting};
+use graph::{ALLOW_ALL, Consent, HeldCall, Job, Objection, Reply, RunId, Start, ThreadId, ToolDefinition, Waiting};
 use serde_json::{Value, json};
-use store::{Grant, NewPermission, RunFilter, Status};
+use store::{Grant, NewPermission, PermissionCheck, RunFilter, Status};
 
 use crate::{Engine, EngineError, Inner, Result};
 
@@ -23,17 +24,27 @@ impl Inner {
         if job.is_allowed {
             return Ok(None);
         }
-        let Some(objection) = self.handler.objection(job) else { return Ok(None) };
-        let is_allowed = match &objection.call {
-            None => job.context.allowed.iter().any(|name| name == ALLOW_ALL),
-            Some(call) => {
-                call.is_allowed_by(&job.context.allowed) || {
-                    let standing = self.store.permissions(&job.context.user).await?;
-                    standing.iter().any(|row| covers_call(&row.grant, &job.thread, call))
-                }
-            }
+        let Some(mut objection) = self.handler.objection(job) else { return Ok(None) };
+        let Some(call) = &objection.call else {
+            let is_allowed = job.context.allowed.iter().any(|name| name == ALLOW_ALL);
+            return Ok((!is_allowed).then_some(objection));
         };
-        Ok((!is_allowed).then_some(objection))
+        if call.is_allowed_by(&job.context.allowed) {
+            return Ok(None);
+        }
+        let standing = self.store.permissions(&job.context.user).await?;
+        let checks = standing.iter().filter(|row| is_for(&row.grant, &job.thread, call)).map(|row| (row, row.check(&call.definition)));
+        let mut outdated = None;
+        for (row, check) in checks {
+            match check {
+                PermissionCheck::Valid => return Ok(None),
+                PermissionCheck::Changed(_) | PermissionCheck::Unbound => outdated = Some(outdated_note(&row.grant, &check)),
+            }
+        }
+        if let Some(note) = outdated {
+            objection.why = format!("{} {note}", objection.why);
+        }
+        Ok(Some(objection))
     }
 }
 
@@ -58,7 +69,7 @@ impl Engine {
                 Err(EngineError::Over { .. }) => continue,
                 Err(error) => return Err(error),
             };
-            for waiting in open.iter().filter(|waiting| standing.iter().any(|row| covers(&row.grant, &thread, waiting))) {
+            for waiting in open.iter().filter(|waiting| standing.iter().any(|row| covers(&row.grant, row.definition.as_ref(), &thread, waiting))) {
                 match self.give(&other.run, waiting.task, waiting.attempt, &json!(Consent::Once)).await {
                     Ok(_) | Err(EngineError::Over { .. } | EngineError::Feed(_)) => {}
                     Err(error) => return Err(error),
@@ -83,15 +94,35 @@ pub(crate) fn given(run: &Start, asked: &Waiting, value: &Value, now_ms: i64) ->
         Consent::Tool => Grant::Tool { tool: call.tool.clone() },
         Consent::Server => Grant::Server { server: call.server.clone() },
     };
-    Some(NewPermission { user: run.context.user.clone(), grant, created_ms: now_ms })
+    Some(NewPermission { user: run.context.user.clone(), grant, definition: Some((*call.definition).clone()), created_ms: now_ms })
 }
 
-/// Whether a permission answers an open question of a run in this thread.
-pub(crate) fn covers(grant: &Grant, thread: &ThreadId, open: &Waiting) -> bool {
-    open.call.as_ref().is_some_and(|call| covers_call(grant, thread, call))
+/// Whether a permission for a tool of this definition answers an open question of a run in this thread: the question must be about the same definition.
+pub(crate) fn covers(grant: &Grant, definition: Option<&ToolDefinition>, thread: &ThreadId, open: &Waiting) -> bool {
+    let (Some(call), Some(definition)) = (&open.call, definition) else { return false };
+    is_for(grant, thread, call) && definition.changes(&call.definition, grant.parts()).is_empty()
 }
 
-fn covers_call(grant: &Grant, thread: &ThreadId, call: &HeldCall) -> bool {
+/// Why a permission that names the call does not cover it, for the person who is asked again.
+fn outdated_note(grant: &Grant, check: &PermissionCheck) -> String {
+    let what = match grant {
+        Grant::Conversation { .. } | Grant::Tool { .. } => "this tool",
+        Grant::Server { .. } => "all tools of this server",
+    };
+    match check {
+        PermissionCheck::Changed(parts) => {
+            let parts: Vec<&str> = parts.iter().map(|part| part.as_text()).collect();
+            format!("You allowed {what} before, but since then this changed: {}.", parts.join(", "))
+        }
+        PermissionCheck::Unbound => {
+            format!("You allowed {what} before definitions of tools were recorded, so you are asked once more.")
+        }
+        PermissionCheck::Valid => String::new(),
+    }
+}
+
+/// Whether a permission names the call, whatever the tool is now.
+fn is_for(grant: &Grant, thread: &ThreadId, call: &HeldCall) -> bool {
     match grant {
         Grant::Conversation { thread: of, tool } => of == thread && *tool == call.tool,
         Grant::Tool { tool } => *tool == call.tool,

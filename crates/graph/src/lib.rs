@@ -81,8 +81,8 @@ pub use memory::{Context, Note, NoteScope, WITHOUT_FINDINGS};
 pub use node::{Go, Node, Replies};
 pub use reply::{Failure, FailureKind, Reply, Retry};
 pub use run::{
-    ALLOW_ALL, Breakpoint, Consent, EVERY_NODE, Fault, HeldCall, Job, Next, Objection, Outcome, Run, Snapshot, SnapshotError, StepState, Verdict,
-    Waiting,
+    ALLOW_ALL, Breakpoint, Consent, DefinitionPart, EVERY_NODE, Fault, HeldCall, Job, Next, Objection, Outcome, Run, Snapshot, SnapshotError,
+    StepState, ToolDefinition, Verdict, Waiting,
 };
 
 /// A name shared by many events and jobs; cloning it costs a counter.

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use rmcp::transport::auth::{AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession, OAuthClientConfig};
+use rmcp::transport::auth::{AuthorizationMetadata, AuthorizationMetadataSource, AuthorizationRequest, AuthorizationSession, OAuthClientConfig};
 use rmcp::transport::streamable_http_client::{AuthRequiredError, InsufficientScopeError};
 use rmcp::transport::{AuthClient, AuthError, AuthorizationManager, WWWAuthenticateParams};
 
-use super::config::{OAuth, ServerConfig, ServerTransport};
+use super::config::{OAuth, RedactedText, ServerConfig, ServerTransport};
 use super::credentials::Credentials;
 use super::http::BoundedHttp;
 
@@ -114,6 +114,17 @@ impl Authorized {
             self.add_scopes(kept.granted_scopes);
         }
         Ok(())
+    }
+
+    /// What the authorization server says about itself.
+    pub(crate) async fn metadata(&self) -> Result<AuthorizationMetadata, String> {
+        let manager = self.manager().await?;
+        let found = manager.resolve_metadata_from_challenge(None).await;
+        found.map(|found| found.metadata).map_err(|error| format!("its authorization server was not found: {error}"))
+    }
+
+    pub(crate) fn client_secret(&self) -> Option<&str> {
+        self.oauth.client_secret.as_ref().map(RedactedText::reveal)
     }
 
     /// After a refusal: has a person agree at once, where that is possible.

@@ -119,8 +119,11 @@ fn late(entry: &Entry, deadline: Duration) -> Failure {
 
 async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequestParams, options: &CallOptions) -> Result<CallToolResult, Failure> {
     let (mut step_ups, mut pause) = (0, PAUSE_FIRST);
-    for _ in 0..ROUNDS_MAX + STEP_UPS_MAX {
+    for round in 0..ROUNDS_MAX + STEP_UPS_MAX {
         let link = server.link().await?;
+        if round == 0 {
+            check_unchanged(server, entry)?;
+        }
         let reply = match once(&link, params.clone(), options).await {
             Ok(reply) => reply,
             Err(error) => {
@@ -152,6 +155,17 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
         }
     }
     Err(Failure::new(FailureKind::Limit, format!("{} asked back more than {ROUNDS_MAX} times", entry.name)))
+}
+
+/// The definition that was checked before the call may be one that was remembered, and connecting has brought the current one. A call for another definition
+/// is not sent: it is tried again, and permission is checked for what the tool is now.
+fn check_unchanged(server: &Server, entry: &Entry) -> Result<(), Failure> {
+    let tools = server.tools();
+    let is_changed = tools.iter().find(|now| now.tool.name == entry.tool.name).is_some_and(|now| now.digests() != entry.digests());
+    match is_changed {
+        false => Ok(()),
+        true => Err(Failure::new(FailureKind::Network, format!("{}: its definition changed before it was called", entry.name)).retry()),
+    }
 }
 
 /// One request, cancelled at the server when nobody waits for it any more.

@@ -277,7 +277,7 @@ fn definition(entry: &Value) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn sorted(value: &Value) -> Value {
+pub(crate) fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
         Value::Object(fields) => {

@@ -2,14 +2,15 @@
 
 use std::sync::OnceLock;
 
+use graph::ToolDefinition;
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
 
+use super::definition;
 use super::repeatability;
 use super::source::REGISTRY;
 use effects::Repeatability;
 use effects::clip;
-use structured::NoFetch;
 
 pub(crate) struct Entry {
     /// `server.tool`
@@ -18,9 +19,10 @@ pub(crate) struct Entry {
     pub(crate) repeatability: Repeatability,
     input: OnceLock<Checked>,
     output: OnceLock<Checked>,
+    digests: OnceLock<ToolDefinition>,
 }
 
-type Checked = Result<jsonschema::Validator, String>;
+type Checked = Result<structured::Validator, String>;
 
 const ERRORS_MAX: usize = 5;
 const ERROR_BYTES_MAX: usize = 200;
@@ -31,7 +33,12 @@ impl Entry {
         let repeatability = repeatability::repeatability(&tool, is_believed);
         // A registry's tools have whole names.
         let name = if server == REGISTRY { tool.name.to_string() } else { format!("{server}.{}", tool.name) };
-        Entry { name, tool, repeatability, input: OnceLock::new(), output: OnceLock::new() }
+        Entry { name, tool, repeatability, input: OnceLock::new(), output: OnceLock::new(), digests: OnceLock::new() }
+    }
+
+    /// What it says of itself, as digests; those of its server are empty.
+    pub(crate) fn digests(&self) -> &ToolDefinition {
+        self.digests.get_or_init(|| definition::of_tool(&self.tool))
     }
 
     /// Takes out nulls for parameters that may be left out and cannot be null: planners write null for what they leave out.
@@ -51,7 +58,7 @@ impl Entry {
     pub(crate) fn check_arguments(&self, arguments: &Value) -> Result<(), String> {
         let validator = self.input.get_or_init(|| compile(&self.tool.input_schema)).as_ref();
         let validator = validator.map_err(|why| format!("the schema that {} gives for its arguments is wrong itself: {why}", self.name))?;
-        let errors = errors(validator, arguments);
+        let errors = validator.errors(arguments, ERRORS_MAX);
         if errors.is_empty() {
             return Ok(());
         }
@@ -63,7 +70,7 @@ impl Entry {
         let Some(schema) = &self.tool.output_schema else { return Ok(()) };
         let validator = self.output.get_or_init(|| compile(schema)).as_ref();
         let validator = validator.map_err(|why| format!("the schema that {} gives for its results is wrong itself: {why}", self.name))?;
-        let errors = errors(validator, data);
+        let errors = validator.errors(data, ERRORS_MAX);
         if errors.is_empty() { Ok(()) } else { Err(format!("the result of {} is not what its schema promises: {}", self.name, errors.join("; "))) }
     }
 
@@ -85,19 +92,9 @@ impl Entry {
     }
 }
 
-/// Fetches nothing: a `$ref` to elsewhere is an error.
+/// A `$ref` to elsewhere is an error, and so is a schema that takes too long to hold a value against.
 fn compile(schema: &Map<String, Value>) -> Checked {
-    let schema = Value::Object(schema.clone());
-    jsonschema::options().with_retriever(NoFetch).build(&schema).map_err(|error| clip(&error.to_string(), ERROR_BYTES_MAX))
-}
-
-fn errors(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
-    let words = |error: jsonschema::ValidationError<'_>| {
-        let at = error.instance_path().to_string();
-        let message = clip(&error.to_string(), ERROR_BYTES_MAX);
-        if at.is_empty() { message } else { format!("at {at}: {message}") }
-    };
-    validator.iter_errors(value).take(ERRORS_MAX).map(words).collect()
+    structured::Validator::new(Value::Object(schema.clone())).map_err(|why| clip(&why, ERROR_BYTES_MAX))
 }
 
 #[cfg(test)]

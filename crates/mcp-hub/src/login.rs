@@ -10,7 +10,7 @@ use rmcp::transport::auth::{AuthorizationSession, CredentialStore as _};
 use super::auth::Authorized;
 use super::config::server_name;
 use super::server::Server;
-use super::{SignIn, Tools};
+use super::{Logout, SignIn, Tools};
 
 /// A sign-in that a person has not agreed to yet.
 pub struct Login {
@@ -55,13 +55,14 @@ impl Tools {
         Ok(Login { server, authorized, session })
     }
 
-    /// Forgets the tokens of a remote server. Whether there were any.
-    pub async fn logout(&self, server: &str) -> Result<bool, Failure> {
+    /// Removes the tokens of a remote server, after the grant was revoked where its authorization server offers that.
+    pub async fn logout(&self, server: &str) -> Result<Logout, Failure> {
         let (server, authorized) = self.remote(server)?;
-        let had = authorized.credentials.has_tokens().await;
+        let had_tokens = authorized.credentials.has_tokens().await;
+        let revocation = authorized.revoke().await;
         authorized.credentials.clear().await.map_err(|error| Failure::new(FailureKind::Internal, error.to_string()))?;
         server.stop();
-        Ok(had)
+        Ok(Logout { had_tokens, revocation })
     }
 
     /// Whether an account is signed in at this server.
@@ -141,7 +142,7 @@ mod tests {
             let Err(failure) = tools.begin_login(server, "http://127.0.0.1:1/callback").await else { panic!("{server}") };
             assert!(failure.message.contains(words), "{failure}");
         }
-        assert_eq!((tools.sign_in("far"), tools.logout("far").await.unwrap()), (Some(SignIn::None), false));
+        assert_eq!((tools.sign_in("far"), tools.logout("far").await.unwrap().had_tokens), (Some(SignIn::None), false));
         let without = Tools::builder().with_server("far", ServerConfig::http("https://far.example/mcp")).build();
         assert!(without.begin_login("far", "http://127.0.0.1:1/callback").await.is_err());
     }

@@ -157,12 +157,16 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
 
 /// The same for the same server: a list is not believed of another program under the same name.
 pub(crate) fn fingerprint(config: &ServerConfig) -> String {
-    let reach = match &config.reach {
+    let digest = Sha256::digest(reach(config).as_bytes());
+    digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The command or address of a server, with variables filled in.
+pub(crate) fn reach(config: &ServerConfig) -> String {
+    match &config.reach {
         ServerTransport::Stdio { command, args, cwd, .. } => format!("{command:?} {args:?} {cwd:?}"),
         ServerTransport::Http { url, .. } => format!("{url:?}"),
-    };
-    let digest = Sha256::digest(reach.as_bytes());
-    digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()
+    }
 }
 
 #[cfg(test)]

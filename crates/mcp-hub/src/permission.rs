@@ -10,12 +10,13 @@
 //! What the user allowed beforehand is checked by the engine, except for the names in the configuration, which hold for everybody.
 
 use effects::held_call::{held_call, server_of, shown_name};
-use graph::{Job, Objection, ToolCall, is_mailbox};
+use graph::{HeldCall, Job, Objection, ToolCall, is_mailbox};
 use serde_json::Value;
 
 use super::{Tools, private_text};
 
 pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Objection> {
+    let held_call = || HeldCall { definition: Box::new(tools.definition(&call.tool)), ..held_call(job, call) };
     let is_tainted = job.is_tainted || !job.filled.is_empty();
     let server_name = server_of(&call.tool);
     let server = tools.0.server(server_name);
@@ -23,13 +24,13 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     let known = tools.0.known(&call.tool).map(|(_, entry)| entry);
     let tool = known.as_ref().map(|entry| &entry.tool);
     if let Some(tool) = tool.filter(|tool| is_trusted && is_harmless(tool)) {
-        return private_text::objection(job, call, tool).map(|why| Objection { why, call: Some(held_call(job, call)) });
+        return private_text::objection(job, call, tool).map(|why| Objection { why, call: Some(held_call()) });
     }
     if !is_tainted && (is_trusted || server.is_none()) {
         let stranger = tool.filter(|tool| is_open_world(tool)).and_then(|_| unnamed_recipient(&call.arguments, job));
         return stranger.map(|to| Objection {
             why: format!("It would send something to {}, and you did not name that address.", shown_name(to)),
-            call: Some(held_call(job, call)),
+            call: Some(held_call()),
         });
     }
     let why = match is_trusted {
@@ -39,7 +40,7 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
         }
         false => format!("It may change something: the server {} is not trusted.", shown_name(server_name)),
     };
-    Some(Objection { why, call: Some(held_call(job, call)) })
+    Some(Objection { why, call: Some(held_call()) })
 }
 
 /// Whether a call may change something: unless a server that is believed says that it only reads.

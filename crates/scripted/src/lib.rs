@@ -15,13 +15,14 @@
 //! when tool broken              panic "boom"
 //! ```
 //!
-//! `when KIND NAME [path=JSON | path~text]... ACTION [after DUR] [times N [each]] [tokens IN/OUT] [usd X] [once | checkable] [asks]`
+//! `when KIND NAME [path=JSON | path~text]... ACTION [after DUR] [times N [each]] [tokens IN/OUT] [usd X] [once | checkable] [asks [defined TEXT]]`
 //!
 //! - KIND is `tool`, `model` or `agent`; NAME may hold `*`. A path looks into a tool's arguments, an agent's input or a model
 //!   call's own fields, with dots between names (`to.0.name`); for a model, `text` is all its messages together.
 //! - ACTION is `reply JSON`, `echo`, `fail KIND "why" [retry | retry-after DUR]`, `hang`, `panic "why"` or `abort`, which ends the process.
 //! - `times N` lets the rule answer N attempts in all, in the order they come. `times N each` lets it answer the first N
 //!   attempts at every effect, which does not depend on any order.
+//! - `defined "TEXT"` is what the tool is when a person is asked; a permission given for one text is not for another.
 //! - A tool is as delicate as the most delicate rule that fits the call, used up or not: what a tool is does not change with
 //!   how often it failed.
 //!
@@ -45,7 +46,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use graph::{Effect, Failure, FailureKind, Job, Key, Objection, Reply};
+use graph::{Effect, Failure, FailureKind, HeldCall, Job, Key, Objection, Reply, ToolDefinition};
 use serde_json::Value;
 
 pub use jobs::jobs;
@@ -111,8 +112,10 @@ impl EffectHandler for ScriptedHandler {
 
     fn objection(&self, job: &Job) -> Option<Objection> {
         let Effect::CallTool(call) = &*job.effect else { return None };
-        let asks = self.rules.iter().any(|rule| rule.asks && rule.fits(&job.effect));
-        asks.then(|| Objection { why: "The script has a person agree to it first.".to_owned(), call: Some(held_call(job, call)) })
+        let rule = self.rules.iter().find(|rule| rule.asks && rule.fits(&job.effect))?;
+        let definition = ToolDefinition { tools: rule.defined.clone(), description: rule.defined.clone(), ..ToolDefinition::default() };
+        let call = HeldCall { definition: Box::new(definition), ..held_call(job, call) };
+        Some(Objection { why: "The script has a person agree to it first.".to_owned(), call: Some(call) })
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {

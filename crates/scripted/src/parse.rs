@@ -80,6 +80,7 @@ impl<'t> Cursor<'t> {
             usage: Usage::default(),
             repeatability: Repeatability::Repeatable,
             asks: false,
+            defined: String::new(),
         };
         self.modifiers(&mut rule)?;
         Ok(rule)
@@ -186,6 +187,11 @@ impl<'t> Cursor<'t> {
                     self.skip(word);
                     rule.asks = true;
                 }
+                ("defined", _) if seen.contains(&"asks") => {
+                    self.skip(word);
+                    rule.defined = self.text("words in double quotes that say what the tool is")?;
+                }
+                ("defined", _) => return Err(self.wrong("defined only after asks")),
                 ("once" | "checkable", _) => return Err(self.wrong("either once or checkable, not both")),
                 ("retry" | "retry-after", Action::Fail(_)) if seen.iter().any(|seen| seen.starts_with("retry")) => {
                     return Err(self.wrong("either retry or retry-after, not both"));
@@ -200,7 +206,9 @@ impl<'t> Cursor<'t> {
                     *failure = failure.clone().retry_after_ms(ms);
                 }
                 ("retry" | "retry-after", _) => return Err(self.wrong("retry only after fail")),
-                _ => return Err(self.wrong("after, times, tokens, usd, once, checkable, asks, retry, retry-after, # or the end of the line")),
+                _ => {
+                    return Err(self.wrong("after, times, tokens, usd, once, checkable, asks, defined, retry, retry-after, # or the end of the line"));
+                }
             }
             seen.push(word);
         }

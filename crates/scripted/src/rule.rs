@@ -26,6 +26,8 @@ pub(super) struct Rule {
     pub(super) repeatability: Repeatability,
     /// A person must agree first.
     pub(super) asks: bool,
+    /// What the tool is, for who is asked.
+    pub(super) defined: String,
 }
 
 #[derive(Debug)]

@@ -232,7 +232,7 @@ fn a_mistake_names_the_line_what_was_expected_and_what_stood_there() {
         ("when tool x echo after 1ms after 2ms", "expected after only once in a line, found \"after\""),
         (
             "when tool x echo now",
-            "expected after, times, tokens, usd, once, checkable, asks, retry, retry-after, # or the end of the line, found \"now\"",
+            "expected after, times, tokens, usd, once, checkable, asks, defined, retry, retry-after, # or the end of the line, found \"now\"",
         ),
     ];
     for (line, wanted) in cases {

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use async_trait::async_trait;
 use engine::Order;
 use evidence::Span;
-use graph::{ThreadId, UserId};
+use graph::{ThreadId, ToolDefinition, UserId};
 use serde_json::{Map, Value};
 use wire::api;
 
@@ -43,6 +43,10 @@ pub trait Backend: Send + Sync + 'static {
     /// Asks a model a short question, with the keys and endpoints as they are now.
     async fn test_model(&self, _model: &str) -> Result<api::TestedModel> {
         Err(Problem::invalid("models cannot be tried here"))
+    }
+    /// What a tool (`server.tool`) or a server is now; `None` where that is not known without asking the server.
+    fn tool_definition(&self, _name: &str) -> Option<ToolDefinition> {
+        None
     }
     /// A value as it is kept under that name of a preference; `null` takes it back.
     fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>>;

@@ -1,11 +1,11 @@
-//! Work that takes a processor for a while, such as rendering an answer: beside the runtime, so that no other request waits for it, a few at once, and one of each
-//! user, so that a user with many such requests waits behind their own.
+//! Work that takes a processor for a while, such as rendering an answer: beside the runtime and with a lower priority, so that no other request waits for it, a few at
+//! once, and one of each user, so that a user with many such requests waits behind their own.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use graph::UserId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
 
 use crate::problem::Problem;
 
@@ -50,12 +50,28 @@ impl Renderer {
 
 impl RenderPermit {
     pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
-        let done = tokio::task::spawn_blocking(move || {
-            // Kept until the work is done, also when its request is gone.
-            let _permit = self;
-            work()
-        });
-        done.await.map_err(|error| Problem::internal(&error))
+        let (sender, receiver) = oneshot::channel();
+        let work = move || {
+            give_way();
+            let done = work();
+            // Given back when the work is done, also when its request is gone. If the work panics, both are dropped.
+            drop(self);
+            let _ = sender.send(done);
+        };
+        std::thread::Builder::new().name("render".to_owned()).spawn(work).map_err(|error| Problem::internal(&error))?;
+        receiver.await.map_err(|_| Problem::internal(&"work beside the runtime panicked"))
+    }
+}
+
+/// How much the work gives way: the threads that serve everybody else's requests have about nine tenths of a processor that both want.
+#[cfg(target_os = "linux")]
+const NICE: i32 = 10;
+
+/// Lowers the priority of this thread, which ends with its work: a priority cannot be raised again.
+fn give_way() {
+    #[cfg(target_os = "linux")]
+    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
+        tracing::debug!(%error, "work beside the runtime has the normal priority");
     }
 }
 

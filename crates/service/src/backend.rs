@@ -6,7 +6,7 @@ use evidence::Span;
 use flows::context::{PREFERENCES, Preference};
 use flows::input::{ModelProfile, QUESTION_BYTES_MAX};
 use flows::{InputKind, Registry, Visibility};
-use graph::{Budget, RunContext, ThreadId, UserId};
+use graph::{Budget, RunContext, ThreadId, ToolDefinition, UserId};
 use models::Name;
 use models::choice::State;
 use serde_json::{Map, Value, json};
@@ -49,6 +49,8 @@ pub(crate) struct ServiceBackend {
     workspaces: Workspaces,
     /// Not public, and notified all the same.
     notified: server::proxies::Proxies,
+    /// `None` where a script replaces models and tools.
+    tools: Option<mcp_hub::Tools>,
 }
 
 impl ServiceBackend {
@@ -58,6 +60,7 @@ impl ServiceBackend {
         config: Config,
         selected: SelectedModel,
         library: Library,
+        tools: Option<mcp_hub::Tools>,
     ) -> error::Result<ServiceBackend> {
         let is_scripted = globals.script.is_some();
         let flows = described(globals, &config)?;
@@ -74,6 +77,7 @@ impl ServiceBackend {
             selected,
             library,
             workspaces,
+            tools,
         })
     }
 
@@ -138,7 +142,7 @@ impl Backend for ServiceBackend {
         // A client that names the router wants the default flow, which is a different one where a script replaces models and tools.
         let is_router = self.registry.router().is_some_and(|router| router.name == named);
         let named = if is_router && self.config.is_none() { self.default_flow.as_str() } else { named };
-        let flow = self.registry.get(named).ok_or_else(|| {
+        let flow = self.registry.get(named).filter(|flow| flow.visibility != Visibility::Internal).ok_or_else(|| {
             let known: Vec<&str> = self.registry.iter().filter(|flow| flow.visibility == Visibility::Listed).map(|flow| flow.name).collect();
             Problem::invalid(format!("there is no flow {named:?}; there are: {}", known.join(", ")))
         })?;
@@ -165,7 +169,7 @@ impl Backend for ServiceBackend {
             has_docs: self.library.has_any(user) && new_run.only.as_deref().is_none_or(|only| chosen_sources::is_chosen(only, DOCS_SEARCH)),
             settings: self.settings.settings_for(flow.name, &json!(new_run.settings)).map_err(|error| Problem::invalid(error.to_string()))?,
             allowed: allowed(&new_run.allow)?,
-            breakpoints: new_run.breakpoints.clone(),
+            breakpoints: server::api::breakpoints(new_run.breakpoints.clone())?,
         };
         let order = request.order(profile).map_err(|trouble| match trouble {
             ServiceError::Engine(error) => error.into(),
@@ -178,7 +182,7 @@ impl Backend for ServiceBackend {
     }
 
     fn has_flow(&self, name: &str) -> bool {
-        self.registry.get(name).is_some()
+        self.registry.get(name).is_some_and(|flow| flow.visibility != Visibility::Internal)
     }
 
     fn takes_history(&self, flow: &str) -> bool {
@@ -315,6 +319,10 @@ impl Backend for ServiceBackend {
         let (workspaces, thread, path) = (self.workspaces.clone(), thread.to_string(), path.to_owned());
         // Any read error is reported as a missing file.
         blocking(move || workspaces.read(&thread, &path).map_err(|_| Problem::not_found("file"))).await
+    }
+
+    fn tool_definition(&self, name: &str) -> Option<ToolDefinition> {
+        self.tools.as_ref()?.known_definition(name)
     }
 
     fn is_public(&self, address: std::net::IpAddr) -> bool {

@@ -74,7 +74,7 @@ impl Service {
         // Whether there are documents depends on the run's user, and the backend reports that.
         let flows = langserve::Service::new(engine.clone(), langserve_flows::all(default_flow, setup.profile, &config, false), None);
         let selected = SelectedModel::new(&setup, engine.clone(), allowances);
-        let backend = ServiceBackend::new(globals, model_options, config, selected, library)?;
+        let backend = ServiceBackend::new(globals, model_options, config, selected, library, setup.tools.clone())?;
 
         let api = Api::new(engine.clone(), Arc::new(backend), guard, Quota::new(limits), Metrics::new());
         let registry = match &setup.tools {

@@ -281,8 +281,9 @@ impl Store for PostgresStore {
             param(token.created_ms),
             param(token.until_ms),
             param(SESSIONS_MAX as i64),
+            param(token.scope.as_deref().map(text)),
         ];
-        let row = self.write("SELECT baton_keep_token($1, $2, $3, $4, $5, $6)", params).await?;
+        let row = self.write("SELECT baton_keep_token($1, $2, $3, $4, $5, $6, $7)", params).await?;
         first(row.as_ref()).map(unsigned)
     }
 
@@ -316,8 +317,9 @@ impl Store for PostgresStore {
             param(thread.as_ref().map(|thread| text(thread.as_str()))),
             param(permission.created_ms),
             param(PERMISSIONS_MAX as i64),
+            param(write::definition(&permission)),
         ];
-        let row = self.write("SELECT refusal, number FROM baton_keep_permission($1, $2, $3, $4, $5, $6)", params).await?;
+        let row = self.write("SELECT refusal, number FROM baton_keep_permission($1, $2, $3, $4, $5, $6, $7)", params).await?;
         committed(row.as_ref(), &Refusable::thread(&thread.unwrap_or_else(|| ThreadId::from(""))))
     }
 

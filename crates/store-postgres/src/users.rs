@@ -112,7 +112,7 @@ fn json(database: &Database, row: &Row, column: usize) -> Result<Value> {
     serde_json::from_str(&string(row, column)).map_err(|error| damaged(database, &error.to_string()))
 }
 
-const TOKEN_COLUMNS: &str = "id, user_name, made_with, created_ms, until_ms";
+const TOKEN_COLUMNS: &str = "id, user_name, made_with, created_ms, until_ms, scope";
 
 pub(crate) async fn token(database: &Database, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>> {
     let sql = format!("SELECT {TOKEN_COLUMNS} FROM tokens WHERE digest = $1 AND (until_ms IS NULL OR until_ms > $2)");
@@ -128,11 +128,12 @@ pub(crate) async fn tokens(database: &Database) -> Result<Vec<TokenRow>> {
 fn token_row(database: &Database, row: &Row) -> Result<TokenRow> {
     let made_with = row.get::<_, Option<&[u8]>>(2).map(<[u8; 32]>::try_from).transpose();
     let made_with = made_with.map_err(|_| damaged(database, "a token's digest is not 32 bytes long"))?;
-    Ok(TokenRow { token: unsigned(row.get(0)), user: UserId::from(string(row, 1)), made_with, created_ms: row.get(3), until_ms: row.get(4) })
+    let scope = row.get::<_, Option<String>>(5).map(decode);
+    Ok(TokenRow { token: unsigned(row.get(0)), user: UserId::from(string(row, 1)), made_with, created_ms: row.get(3), until_ms: row.get(4), scope })
 }
 
 pub(crate) async fn permissions(database: &Database, user: &UserId) -> Result<Vec<PermissionRow>> {
-    let sql = "SELECT id, scope, name, (SELECT name FROM threads WHERE threads.id = permissions.thread), created_ms
+    let sql = "SELECT id, scope, name, (SELECT name FROM threads WHERE threads.id = permissions.thread), created_ms, definition
                FROM permissions WHERE user_name = $1 ORDER BY id";
     Ok(database.query(sql, &[&encode(user.as_str())]).await?.iter().filter_map(permission).collect())
 }
@@ -147,7 +148,9 @@ fn permission(row: &Row) -> Option<PermissionRow> {
         ("server", None) => Grant::Server { server: name },
         _ => return None,
     };
-    Some(PermissionRow { permission: unsigned(row.get(0)), grant, created_ms: row.get(4) })
+    let definition = row.get::<_, Option<String>>(5).map(decode);
+    let definition = PermissionRow::read_definition(definition.as_deref());
+    Some(PermissionRow { permission: unsigned(row.get(0)), grant, definition, created_ms: row.get(4) })
 }
 
 const RECORD_COLUMNS: &str = "user_name, kind, key, value, created_ms, updated_ms";

@@ -129,7 +129,7 @@ fn extra(commit: &Commit) -> Option<String> {
     };
     let permission = |new: &NewPermission| {
         let thread = new.grant.thread().map(|thread| text(thread.as_str()));
-        json!([encode(new.user.as_str()), new.grant.scope(), encode(new.grant.name()), thread, new.created_ms])
+        json!([encode(new.user.as_str()), new.grant.scope(), encode(new.grant.name()), thread, new.created_ms, definition(new)])
     };
     let extra = json!({
         "notes": commit.notes.iter().map(note).collect::<Vec<_>>(),
@@ -188,6 +188,11 @@ pub(crate) fn claimed(row: Option<&Row>, lease: Lease) -> Result<Lease> {
 
 pub(crate) fn no_reply() -> StoreError {
     StoreError::Database("the database returned no row where there is always one".to_owned())
+}
+
+/// What the tool of a permission was, as it is stored.
+pub(crate) fn definition(new: &NewPermission) -> Option<String> {
+    new.definition_text().map(|definition| text(&definition))
 }
 
 /// Owned, because values wait in a queue.

@@ -32,8 +32,8 @@ pub use memory::MemoryStore;
 pub use rows::{
     CardFilter, CardRow, Change, Commit, DeletionReport, Grant, Intent, JournalLine, Lease, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX,
     NewMessage, NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, NewestRun, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX,
-    PermissionRow, Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter, RunRow,
-    SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    PermissionCheck, PermissionRow, Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter,
+    RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use shared_index::{KeyedVector, Share, SharedIndex};

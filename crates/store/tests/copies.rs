@@ -83,7 +83,7 @@ async fn a_deleted_user_is_neither_in_rows_nor_in_free_places() {
             store.prefer(user, &format!("name{n}"), Some(json!(word.repeat(40)))).await.unwrap();
         }
         let digest = [user.as_str().len() as u8 + word.len() as u8; 32];
-        store.keep_token(NewToken { digest, user: user.clone(), made_with: None, created_ms: 0, until_ms: None }).await.unwrap();
+        store.keep_token(NewToken { digest, user: user.clone(), made_with: None, created_ms: 0, until_ms: None, scope: None }).await.unwrap();
     }
     assert_eq!(store.users().await.unwrap(), [ada.clone(), bob.clone()]);
     store.delete_user(&ada).await.unwrap();

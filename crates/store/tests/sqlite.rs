@@ -206,7 +206,7 @@ fn the_file_says_what_it_is() {
     let raw = Connection::open(&path).unwrap();
     let ask = |pragma: &str| raw.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, rusqlite::types::Value>(0)).unwrap();
     assert_eq!(ask("application_id"), 0x4261_746e_i64.into());
-    assert_eq!(ask("user_version"), 6_i64.into());
+    assert_eq!(ask("user_version"), 7_i64.into());
     assert_eq!(ask("journal_mode"), "wal".to_owned().into());
     assert_eq!(ask("auto_vacuum"), 2_i64.into());
 }
@@ -284,7 +284,7 @@ async fn a_newer_database_is_refused() {
     make(&path).await;
     let raw = Connection::open(&path).unwrap();
     raw.execute_batch("PRAGMA user_version = 1000").unwrap();
-    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 6 };
+    let newer = StoreError::Newer { path: name_of(&path), found: 1_000, known: 7 };
     assert!(bytes_of(&wal_of(&path)) > 0);
     assert_refused(&path, |error| *error == newer);
     drop(raw);
@@ -548,4 +548,26 @@ async fn only_its_account_can_read_a_database() {
         drop(store);
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     }
+}
+
+/// As a database of schema 6 had it: without definitions and scopes.
+#[tokio::test]
+async fn a_permission_of_an_older_database_allows_nothing_until_it_is_given_again() {
+    let (_folder, path) = folder();
+    drop(open(&path).unwrap());
+    let raw = Connection::open(&path).unwrap();
+    raw.execute_batch(
+        "ALTER TABLE permissions DROP COLUMN definition; ALTER TABLE tokens DROP COLUMN scope; PRAGMA user_version = 6;
+         INSERT INTO permissions (user, scope, name, created_ms) VALUES ('ada', 'tool', 'notes.add', 1);",
+    )
+    .unwrap();
+    drop(raw);
+    let store = open(&path).unwrap();
+    let ada = graph::UserId::from("ada");
+    let old = store.permissions(&ada).await.unwrap().remove(0);
+    let now = graph::ToolDefinition { description: "d".into(), ..graph::ToolDefinition::default() };
+    assert_eq!((old.definition.clone(), old.check(&now)), (None, baton_store::PermissionCheck::Unbound));
+    let again = baton_store::NewPermission { user: ada.clone(), grant: old.grant.clone(), definition: Some(now.clone()), created_ms: 2 };
+    assert_eq!(store.keep_permission(again).await.unwrap(), old.permission);
+    assert_eq!(store.permissions(&ada).await.unwrap().remove(0).check(&now), baton_store::PermissionCheck::Valid);
 }

@@ -55,7 +55,13 @@ fn any_entry() -> impl Strategy<Value = Entry> {
         }),
         (any_task(), any::<u32>()).prop_map(|(task, attempt)| Entry::Doubted { task, attempt }),
         (any_task(), any::<u32>(), any_text(), proptest::option::of((any_text(), any_text(), any_text()))).prop_map(|(task, attempt, why, call)| {
-            let call = call.map(|(tool, server, arguments)| HeldCall { tool, server, sources: vec![arguments.clone()], arguments });
+            let call = call.map(|(tool, server, arguments)| HeldCall {
+                definition: Box::new(graph::ToolDefinition { description: server.clone(), ..Default::default() }),
+                tool,
+                server,
+                sources: vec![arguments.clone()],
+                arguments,
+            });
             Entry::Held { task, attempt, why, call }
         }),
         (any::<u64>(), any_json()).prop_map(|(step, patch)| Entry::Edited { step, patch: Arc::new(patch) }),

@@ -8,6 +8,23 @@ import { useEffect, useState } from "preact/hooks";
 
 const scopes = () => ({ conversation: t("this tool, in one conversation"), tool: t("this tool, always"), server: t("every tool of this server, always") });
 
+const parts = () => ({
+  server: t("how the server is reached"),
+  tools: t("the server's list of tools"),
+  description: t("the description"),
+  arguments: t("the arguments"),
+  results: t("the form of the results"),
+  hints: t("the annotations"),
+});
+
+// Why the next call is asked about although it was allowed, if it is.
+function outdated({ state, changed = [] }) {
+  if (state === "unbound") return t("You will be asked again: this permission was given before definitions of tools were recorded.");
+  if (state !== "changed") return null;
+  const names = parts();
+  return t("You will be asked again, because this changed: {parts}.", { parts: changed.map((part) => names[part] ?? part).join(", ") });
+}
+
 export function Permissions() {
   const [known, setKnown] = useState(null);
   const load = () => get("/api/permissions").then(setKnown, (trouble) => setKnown({ trouble }));
@@ -26,5 +43,6 @@ export function Permissions() {
     ${known && !known.trouble && all.length === 0 && html`<p class="quiet">${t("None. Before a tool that may change something is called, you are asked; the answer can allow it permanently.")}</p>`}
     <ul class="models">${all.map((one) => html`<li key=${one.id}><div class="server-head"><strong dir="ltr">${one.name}</strong><span class="quiet">${scopes()[one.scope] ?? one.scope}</span>
       ${one.thread && html`<a href=${to.thread(one.thread)}>${t("the conversation")}</a>`}
-      <button type="button" class="button" aria-label=${t("Revoke {name}", { name: one.name })} onClick=${() => revoke(one)}>${t("Revoke")}</button></div></li>`)}</ul></section>`;
+      <button type="button" class="button" aria-label=${t("Revoke {name}", { name: one.name })} onClick=${() => revoke(one)}>${t("Revoke")}</button></div>
+      ${outdated(one) && html`<p class="quiet">${outdated(one)}</p>`}</li>`)}</ul></section>`;
 }

@@ -50,9 +50,9 @@ pub(crate) enum Tokens {
         /// Days until the new one expires [default: never]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=36_500))]
         days: Option<u32>,
-        /// What the new one allows; the scope of the old one is not known here
-        #[arg(long, value_enum, default_value_t)]
-        scope: TokenScope,
+        /// What the new one allows [default: what the old one allows]
+        #[arg(long, value_enum)]
+        scope: Option<TokenScope>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -97,6 +97,11 @@ impl Tokens {
                     let store = globals.open().await?;
                     let all = store.tokens().await?;
                     let row = all.iter().find(|row| row.token == old).ok_or_else(|| absent(old))?;
+                    let scope = scope.or_else(|| row.scope.as_deref().and_then(TokenScope::read)).ok_or_else(|| {
+                        ServiceError::Usage(format!(
+                            "what token {old} allows was not recorded when it was made; name it with --scope all or --scope read"
+                        ))
+                    })?;
                     let CreatedToken { number, token } = make(globals, &*store, &row.user, days, scope).await?;
                     let until_ms = now_ms() + i64::from(hours) * HOUR_MS;
                     // An earlier expiry is kept.
@@ -111,7 +116,7 @@ impl Tokens {
                 }
                 Tokens::List { json } => {
                     let rows = globals.open().await?.tokens().await?;
-                    let mut table = Table::new(&["token", "user", "made", "works until"]);
+                    let mut table = Table::new(&["token", "user", "scope", "made", "works until"]);
                     for row in &rows {
                         let until = match row.until_ms {
                             None => "it is removed".to_owned(),
@@ -120,12 +125,16 @@ impl Tokens {
                         };
                         match json {
                             true => {
-                                let said = json!({ "number": row.token, "user": row.user, "created_ms": row.created_ms, "until_ms": row.until_ms });
+                                let said = json!({
+                                    "number": row.token, "user": row.user, "scope": row.scope, "created_ms": row.created_ms, "until_ms": row.until_ms
+                                });
                                 writeln!(out, "{said}")?;
                             }
-                            false => table.row(
-                                [row.token.to_string(), row.user.to_string(), age(row.created_ms, now_ms()), until].map(|cell| (Style::new(), cell)),
-                            ),
+                            false => {
+                                let scope = row.scope.clone().unwrap_or_else(|| "not recorded".to_owned());
+                                let cells = [row.token.to_string(), row.user.to_string(), scope, age(row.created_ms, now_ms()), until];
+                                table.row(cells.map(|cell| (Style::new(), cell)));
+                            }
                         }
                     }
                     if !json && rows.is_empty() {
@@ -166,6 +175,20 @@ pub(crate) enum TokenScope {
     Read,
 }
 
+impl TokenScope {
+    /// As it is stored and listed.
+    fn as_str(self) -> &'static str {
+        match self {
+            TokenScope::All => "all",
+            TokenScope::Read => "read",
+        }
+    }
+
+    fn read(word: &str) -> Option<TokenScope> {
+        [TokenScope::All, TokenScope::Read].into_iter().find(|scope| scope.as_str() == word)
+    }
+}
+
 struct CreatedToken {
     number: u64,
     token: String,
@@ -175,14 +198,15 @@ const HOUR_MS: i64 = 3_600_000;
 
 /// Creates a token; only its digest is stored.
 async fn make(globals: &GlobalArgs, store: &dyn Store, user: &UserId, days: Option<u32>, scope: TokenScope) -> Result<CreatedToken> {
+    let kept = Some(scope.as_str().to_owned());
     let scope = match scope {
         TokenScope::All => guard::Scope::All,
         TokenScope::Read => guard::Scope::Read,
     };
     let token = guard::secret_for(scope).map_err(|problem| ServiceError::Failed(problem.message))?;
     let until_ms = days.map(|days| now_ms() + i64::from(days) * 24 * HOUR_MS);
-    let number =
-        store.keep_token(NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms }).await?;
+    let new = NewToken { digest: guard::digest(&token), user: user.clone(), made_with: None, created_ms: now_ms(), until_ms, scope: kept };
+    let number = store.keep_token(new).await?;
     audited::record(globals, EventKind::TokenAdded, |event| event.detail(format!("{number} for {user}")))?;
     Ok(CreatedToken { number, token })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use audit::EventKind;
 use effects::Progress;
 use graph::{Failure, FailureKind};
-use mcp_hub::{CallOptions, REGISTRY, ServerStatus, ToolInfo, Tools as Hub, import};
+use mcp_hub::{CallOptions, Logout, REGISTRY, Revocation, ServerStatus, ToolInfo, Tools as Hub, import};
 use serde_json::Value;
 use service::audited;
 use service::config::Config;
@@ -194,10 +194,22 @@ impl Tools {
             // Needs no hub and was handled before.
             Tools::Permissions(_) => {}
             Tools::Login(login) => login.work(hub).await?,
-            Tools::Logout { server, .. } => match hub.logout(server).await.map_err(service_error)? {
-                true => remark(&format!("the tokens of {server} are removed; to end the grant too, revoke it at its authorization server")),
-                false => remark(&format!("there were no tokens of {server}")),
-            },
+            Tools::Logout { server, .. } => {
+                let Logout { had_tokens, revocation } = hub.logout(server).await.map_err(service_error)?;
+                remark(&match (had_tokens, revocation) {
+                    (false, _) => format!("there were no tokens of {server}"),
+                    (true, Revocation::Done) => format!("the tokens of {server} are removed, and its authorization server has ended the grant"),
+                    (true, Revocation::NotOffered) => {
+                        format!("the tokens of {server} are removed; its authorization server cannot be asked to end the grant: revoke it there")
+                    }
+                    (true, Revocation::Failed(why)) => {
+                        format!(
+                            "the tokens of {server} are removed; the grant was not ended ({}): revoke it at its authorization server",
+                            evidence::visible(&why)
+                        )
+                    }
+                });
+            }
             Tools::Enable { name, .. } => hub.enable(name, true).await.map_err(service_error)?,
             Tools::Disable { name, .. } => hub.enable(name, false).await.map_err(service_error)?,
         }

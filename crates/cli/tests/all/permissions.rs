@@ -152,18 +152,27 @@ fn a_name_that_fits_no_server_is_a_mistake() {
     let home = Home::new();
     let config = home.folder.path().join("baton.toml");
     std::fs::write(&config, "").unwrap();
-    std::fs::write(home.folder.path().join("mcp.json"), r#"{"mcpServers": {"tickets": {"command": "nothing-is-started"}}}"#).unwrap();
+    let notes = json!({ "command": env!("CARGO_BIN_EXE_baton"), "args": ["mcp", "files", "--stdio", "--root", home.folder.path()] });
+    let servers = json!({ "mcpServers": { "tickets": { "command": "nothing-is-started" }, "notes": notes } });
+    std::fs::write(home.folder.path().join("mcp.json"), servers.to_string()).unwrap();
     let baton = |args: &[&str]| {
         let mut command = home.command(&[args, &["--config", config.to_str().unwrap()]].concat());
         CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap())
     };
     baton(&["ask", "x", "--model", "extract", "--allow", "tikets.close"]).complains(2, &["there is no server \"tikets\"", "tickets", "calc"]);
     baton(&["tools", "permissions", "allow", "tikets"]).complains(2, &["there is no server \"tikets\"", "tickets"]);
-    for (name, scope) in [("tickets.close", "tool"), ("tickets", "server"), ("code.run", "tool")] {
+    baton(&["tools", "permissions", "allow", "tickets.close"]).complains(1, &["the server tickets cannot be reached"]);
+    baton(&["tools", "permissions", "allow", "notes.burn"]).complains(2, &["the server notes has no tool \"notes.burn\""]);
+    for (name, scope) in [("notes.append", "tool"), ("notes", "server"), ("calc.evaluate", "tool")] {
         let allowed = baton(&["tools", "permissions", "allow", name, "--json"]).lines();
-        assert_eq!((&allowed[0]["name"], &allowed[0]["scope"]), (&json!(name), &json!(scope)), "{allowed:?}");
+        assert_eq!((&allowed[0]["name"], &allowed[0]["scope"], &allowed[0]["state"]), (&json!(name), &json!(scope), &json!("valid")), "{allowed:?}");
     }
-    assert_eq!(baton(&["tools", "permissions", "list", "--json"]).lines().len(), 3);
+    let states = |listed: Vec<Value>| listed.iter().map(|row| row["state"].as_str().unwrap().to_owned()).collect::<Vec<_>>();
+    assert_eq!(states(baton(&["tools", "permissions", "list", "--json"]).lines()), ["valid", "valid", "valid"]);
+    // Another folder for the same program is another definition of the server.
+    std::fs::write(home.folder.path().join("mcp.json"), servers.to_string().replace("--stdio\"", "--stdio\",\"--read-only\"")).unwrap();
+    let listed = baton(&["tools", "permissions", "list", "--json"]).lines();
+    assert_eq!(states(listed), ["unknown", "unknown", "valid"], "the tools of another definition are not known before it is started");
 }
 
 #[test]

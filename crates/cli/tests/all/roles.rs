@@ -128,6 +128,14 @@ async fn tokens_expire_and_are_rotated() {
     assert_eq!(works(rotated["token"].as_str().unwrap()).await, 200);
     assert_eq!(works(limited["token"].as_str().unwrap()).await, 200);
     let listed = home.well(&["tokens", "list", "--json"]).lines();
+    assert!(listed.iter().all(|row| row["scope"] == "all"), "{listed:?}");
+    let reading = home.well(&["tokens", "add", "carol", "--scope", "read", "--json"]).lines()[0]["number"].to_string();
+    let rotated = home.well(&["tokens", "rotate", &reading, "--json"]).lines()[0].clone();
+    let rows = home.well(&["tokens", "list", "--json"]).lines();
+    let row = rows.iter().find(|row| row["number"] == rotated["number"]).unwrap();
+    assert_eq!((&row["user"], &row["scope"]), (&json!("carol"), &json!("read")), "a new token allows what the old one does");
+    let status = served.by(rotated["token"].as_str().unwrap(), Method::POST, "/api/runs", Some(&json!({ "question": "x" }))).await.0;
+    assert_eq!(status, 403, "reading only");
     let until = listed.iter().find(|row| row["user"] == "bob").unwrap()["until_ms"].as_i64().unwrap();
     assert!(until > 0);
     home.baton(&["tokens", "rotate", "99"]).complains(2, &["there is no token 99"]);

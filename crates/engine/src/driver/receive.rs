@@ -74,7 +74,9 @@ impl Driver {
         }
         let Some(permission) = permission else { return Ok(()) };
         let thread = self.machine.facts().thread.clone();
-        for other in open.iter().filter(|other| other.task != task && permissions::covers(&permission.grant, &thread, other)) {
+        for other in
+            open.iter().filter(|other| other.task != task && permissions::covers(&permission.grant, permission.definition.as_ref(), &thread, other))
+        {
             let entry = self.machine.feed(other.task, other.attempt, Reply::ok(value.clone()))?;
             self.answered(other.task, entry);
         }

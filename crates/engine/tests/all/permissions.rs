@@ -107,6 +107,64 @@ async fn a_revoked_permission_is_asked_for_again() {
 }
 
 #[tokio::test]
+async fn a_permission_is_for_the_tool_as_it_was_and_is_asked_for_again_when_it_changed() {
+    let script = |defined: &str| format!("when tool tickets.* reply \"closed\" once asks defined \"{defined}\"");
+    for (word, noted) in [("conversation", "its description"), ("tool", "its description"), ("server", "the server's list of tools")] {
+        let fixture = Fixture::new();
+        let engine = fixture.engine(&script("Closes a ticket"), one());
+        let run = start(&engine, "l", "ada", "t").await;
+        let waiting = asked(&engine, &run).await;
+        assert!(!waiting[0].question.prompt.contains("You allowed"), "{}", waiting[0].question.prompt);
+        say(&engine, &run, &waiting[0], word).await;
+        output(&engine, &run).await;
+        assert!(!is_asked(&engine, "l", "ada", "t").await, "{word}");
+        drop(engine);
+
+        let engine = fixture.engine(&script("Closes a ticket and tells everybody"), one());
+        let run = start(&engine, "l", "ada", "t").await;
+        let waiting = asked(&engine, &run).await;
+        let prompt = &waiting[0].question.prompt;
+        assert!(prompt.contains("You allowed") && prompt.contains(&format!("since then this changed: {noted}.")), "{word}: {prompt}");
+        say(&engine, &run, &waiting[0], word).await;
+        output(&engine, &run).await;
+        assert!(!is_asked(&engine, "l", "ada", "t").await, "{word}: it was given again");
+        assert_eq!(grants(&fixture, "ada").await.len(), 1, "{word}: in the place of the old one");
+        drop(engine);
+        let engine = fixture.engine(&script("Closes a ticket"), one());
+        assert!(is_asked(&engine, "l", "ada", "t").await, "{word}: the old one is another again");
+    }
+}
+
+#[tokio::test]
+async fn a_permission_from_before_definitions_were_kept_is_asked_for_once_more() {
+    let fixture = Fixture::new();
+    let grant = Grant::Tool { tool: "tickets.close".into() };
+    let old = store::NewPermission { user: "ada".into(), grant, definition: None, created_ms: 1 };
+    fixture.store.keep_permission(old).await.unwrap();
+    let engine = fixture.engine(SCRIPT, one());
+    let run = start(&engine, "l", "ada", "t").await;
+    let waiting = asked(&engine, &run).await;
+    assert!(waiting[0].question.prompt.contains("before definitions of tools were recorded"), "{}", waiting[0].question.prompt);
+    say(&engine, &run, &waiting[0], "tool").await;
+    output(&engine, &run).await;
+    assert!(!is_asked(&engine, "l", "ada", "t").await);
+}
+
+#[tokio::test]
+async fn an_answer_does_not_settle_a_question_about_another_definition() {
+    let fixture = Fixture::new();
+    let script =
+        "when tool tickets.close id=1 reply \"closed\" once asks defined \"one\"\nwhen tool tickets.close reply \"closed\" once asks defined \"two\"";
+    let engine = fixture.engine(script, vec![fan("f", vec![close(1), close(2), close(3)])]);
+    let run = start(&engine, "f", "ada", "t").await;
+    let waiting = asked(&engine, &run).await;
+    say(&engine, &run, &waiting[1], "tool").await;
+    let left = asked(&engine, &run).await;
+    let open: Vec<_> = left.iter().map(|waiting| waiting.call.as_ref().unwrap().arguments.as_str()).collect();
+    assert_eq!((open, fixture.calls("tickets.close")), (vec!["{\"id\":1}"], 2));
+}
+
+#[tokio::test]
 async fn a_no_is_a_failure_that_the_flow_sees() {
     let fixture = Fixture::new();
     let engine = fixture.engine(SCRIPT, one());

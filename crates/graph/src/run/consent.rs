@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
+use super::ToolDefinition;
 use crate::{Effect, Question, Reply};
 
 /// Why a person must agree before an effect is performed. Written by the handler, in text that is safe to show.
@@ -33,6 +34,9 @@ pub struct HeldCall {
     /// Where the arguments came from, one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// What the tool was when this was asked: a standing permission is for that.
+    #[serde(default, skip_serializing_if = "ToolDefinition::is_empty")]
+    pub definition: Box<ToolDefinition>,
 }
 
 /// The name that allows every tool of every server.
@@ -133,7 +137,7 @@ fn prompt(effect: &Effect, objection: &Objection) -> String {
         let body = serde_json::to_value(effect).unwrap_or(Value::Null);
         return format!("May Baton perform {} {}? {why} What would be done: {body}", effect.kind(), effect.name());
     };
-    let HeldCall { tool, server, arguments, sources } = call;
+    let HeldCall { tool, server, arguments, sources, definition: _ } = call;
     let sources = match sources.as_slice() {
         [] => String::new(),
         sources => format!("\nWhere they come from: {}", sources.join("; ")),
@@ -146,7 +150,13 @@ mod tests {
     use super::*;
 
     fn call() -> HeldCall {
-        HeldCall { tool: "notes.add".into(), server: "notes".into(), arguments: "{\"text\":\"x\"}".into(), sources: vec!["your request".into()] }
+        HeldCall {
+            tool: "notes.add".into(),
+            server: "notes".into(),
+            arguments: "{\"text\":\"x\"}".into(),
+            sources: vec!["your request".into()],
+            ..HeldCall::default()
+        }
     }
 
     #[test]

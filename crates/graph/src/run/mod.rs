@@ -14,6 +14,7 @@
 
 mod breakpoint;
 mod consent;
+mod definition;
 mod ledger;
 mod outcome;
 mod snapshot;
@@ -28,6 +29,7 @@ use serde_json::Value;
 
 pub use breakpoint::{Breakpoint, EVERY_NODE};
 pub use consent::{ALLOW_ALL, Consent, HeldCall, Objection};
+pub use definition::{DefinitionPart, ToolDefinition};
 pub use outcome::{Fault, Outcome};
 pub use snapshot::{Snapshot, SnapshotError};
 pub use states::StepState;

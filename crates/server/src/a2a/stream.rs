@@ -108,7 +108,7 @@ impl TaskWriter {
         if is_gone || state.is_terminal() || state.is_interrupted() {
             return Ok(());
         }
-        let mut told = String::new();
+        let (mut told, mut has_told) = (String::new(), false);
         let mut number = 0;
         if let Some(mut events) = turn.events() {
             loop {
@@ -118,11 +118,13 @@ impl TaskWriter {
                 };
                 let Some(happened) = happened else { break };
                 number += 1;
-                if self.happened(happened, &told, number).await.is_err() {
+                if self.happened(happened, has_told, number).await.is_err() {
                     return Ok(());
                 }
-                events.told().clone_into(&mut told);
+                has_told |= !events.told().is_empty();
             }
+            // Once, and not with every piece: an answer may have hundreds of thousands of them.
+            events.told().clone_into(&mut told);
         }
         let rest = turn::outcome(a2a.api(), &turn.run).await?;
         // The last message; there is nothing to stop if the client is gone.
@@ -150,11 +152,11 @@ impl TaskWriter {
         self.status(TaskState::Working, Some(message)).await
     }
 
-    async fn happened(&self, happened: TurnEvent, told: &str, number: u64) -> Result<(), ClientGone> {
+    async fn happened(&self, happened: TurnEvent, has_told: bool, number: u64) -> Result<(), ClientGone> {
         match happened {
             TurnEvent::StepStarted { step } => self.working(number, &step, None).await,
             TurnEvent::StepFinished { .. } | TurnEvent::ToolFinished { result: Ok(_), .. } => Ok(()),
-            TurnEvent::Text(text) => self.artifact(answer_artifact(&text), !told.is_empty(), false).await,
+            TurnEvent::Text(text) => self.artifact(answer_artifact(&text), has_told, false).await,
             TurnEvent::ToolStarted { tool, arguments, .. } => {
                 self.working(number, &format!("calls {tool}"), Some(json!({ "tool": tool, "arguments": arguments }))).await
             }

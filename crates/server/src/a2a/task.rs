@@ -226,9 +226,8 @@ pub(super) fn question(asks: &OpenQuestion) -> Message {
     let (step, index): (u64, u32) = waiting.task.into();
     let text = format!("{}\n\n{}", waiting.question.prompt.trim(), hint(waiting));
     let mut message = words(asks.run.as_str(), &format!("question-{step}-{index}-{}", waiting.attempt), &text);
-    message.parts.push(Part::data(
-        json!({ "question": waiting.question.prompt, "schema": waiting.question.schema, "call": waiting.call, "why": waiting.why }),
-    ));
+    let (asked, call) = (&waiting.question, turn::call_json(waiting));
+    message.parts.push(Part::data(json!({ "question": asked.prompt, "schema": asked.schema, "call": call, "why": waiting.why })));
     message
 }
 

@@ -88,7 +88,7 @@ pub(super) async fn file(
     let store = &**api.0.engine.store();
     let row = api.thread(&who, &thread).await?;
     let runs = wanted.runs.filter(|runs| !runs.is_empty()).map(|runs| runs.split(',').map(RunId::from).collect());
-    let turns = export::turns(store, &row, runs).await?;
+    let turns = export::turns_beside(&api, &who.user, &row, runs).await?;
     if turns.is_empty() {
         return Err(Problem::conflict("this conversation has no turn to export yet"));
     }

@@ -17,6 +17,8 @@ use crate::rendering::Renderer;
 
 /// Lines of a journal in one answer.
 const LINES_MAX: usize = 200;
+/// Lines that are read from the store at once.
+const READ_AT_ONCE: usize = 4;
 /// Bytes of a journal in one answer; a longer line stands alone.
 const LINES_BYTES_MAX: usize = 4 << 20;
 /// One run is followed at once: each may take much memory, and a processor for a while.
@@ -68,6 +70,28 @@ async fn followed(api: &Api, who: &Identity, row: &RunRow) -> Result<Steps, Prob
     Ok(FOLLOWER.run(&who.user, follow).await??)
 }
 
+/// Lines from a number on, and where to go on. A few are read at a time: each may have megabytes, and only so many are shown.
+async fn journal_page(store: &dyn store::Store, run: &graph::RunId, from: u64) -> Result<(Vec<store::JournalLine>, Option<u64>), Problem> {
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    while lines.len() < LINES_MAX {
+        let page = store.journal(run, from + lines.len() as u64, READ_AT_ONCE).await?;
+        let is_last = page.len() < READ_AT_ONCE;
+        for line in page {
+            bytes += line.bytes.len();
+            if bytes > LINES_BYTES_MAX && !lines.is_empty() {
+                let next = Some(from + lines.len() as u64);
+                return Ok((lines, next));
+            }
+            lines.push(line);
+        }
+        if is_last {
+            return Ok((lines, None));
+        }
+    }
+    let next = Some(from + lines.len() as u64);
+    Ok((lines, next))
+}
+
 #[derive(Deserialize)]
 pub(super) struct Page {
     from: Option<u64>,
@@ -81,16 +105,7 @@ pub(super) async fn journal(
 ) -> Result<Json<api::Journal>, Problem> {
     let row = api.run(&who, &run).await?;
     let from = page.from.unwrap_or(0);
-    let mut lines = api.0.engine.store().journal(&row.run, from, LINES_MAX).await?;
-    let found = lines.len();
-    let mut bytes = 0;
-    let fits = lines.iter().take_while(|line| {
-        bytes += line.bytes.len();
-        bytes <= LINES_BYTES_MAX
-    });
-    let shown = fits.count().max(1).min(found);
-    lines.truncate(shown);
-    let next = (shown < found || found == LINES_MAX).then_some(from + shown as u64);
+    let (lines, next) = journal_page(&**api.0.engine.store(), &row.run, from).await?;
     let line = |line: store::JournalLine| {
         let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
         api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }

@@ -16,6 +16,7 @@ mod query;
 pub(crate) mod runs;
 mod session;
 mod settings;
+mod short_outcomes;
 mod status;
 pub(crate) mod threads;
 
@@ -35,6 +36,8 @@ use crate::guard::{Guard, Identity};
 use crate::metrics::Metrics;
 use crate::problem::{Problem, StatusCode};
 use crate::quota::Quota;
+pub use runs::breakpoints;
+use short_outcomes::ShortOutcomes;
 
 /// What the API stands on.
 #[derive(Clone)]
@@ -48,12 +51,13 @@ pub(crate) struct Inner {
     pub(crate) hubs: Arc<Hubs>,
     pub(crate) feed: Feed,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) short_outcomes: ShortOutcomes,
 }
 
 impl Api {
     pub fn new(engine: Engine, backend: Arc<dyn Backend>, guard: Guard, quota: Quota, metrics: Arc<Metrics>) -> Self {
         let (hubs, feed) = (Hubs::new(engine.clone()), Feed::new(engine.store().clone()));
-        Api(Arc::new(Inner { engine, backend, guard, quota, hubs, feed, metrics }))
+        Api(Arc::new(Inner { engine, backend, guard, quota, hubs, feed, metrics, short_outcomes: ShortOutcomes::default() }))
     }
 
     /// What needs no token: a page without one asks for it.

@@ -2,7 +2,8 @@ use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::{Extension, Json};
-use store::{Grant, PermissionRow};
+use graph::{DefinitionPart, ToolDefinition};
+use store::{Grant, PermissionCheck, PermissionRow};
 use wire::api;
 
 use super::Api;
@@ -11,11 +12,24 @@ use crate::problem::Problem;
 
 pub(super) async fn list(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Json<api::Permissions>, Problem> {
     let rows = api.0.engine.store().permissions(&who.user).await?;
-    Ok(Json(api::Permissions { permissions: rows.iter().map(described).collect() }))
+    Ok(Json(api::Permissions {
+        permissions: rows.iter().map(|row| described(row, api.0.backend.tool_definition(row.grant.name()).as_ref())).collect(),
+    }))
 }
 
-/// A permission as it is listed.
-pub fn described(row: &PermissionRow) -> api::Permission {
+/// A permission as it is listed, with what its tool and server are now, where that is known.
+pub fn described(row: &PermissionRow, now: Option<&ToolDefinition>) -> api::Permission {
+    let check = match (now, &row.definition) {
+        (Some(now), _) => Some(row.check(now)),
+        (None, Some(_)) => None,
+        (None, None) => Some(PermissionCheck::Unbound),
+    };
+    let (state, changed) = match check {
+        Some(PermissionCheck::Valid) => (api::PermissionState::Valid, Vec::new()),
+        Some(PermissionCheck::Changed(parts)) => (api::PermissionState::Changed, parts.into_iter().map(part).collect()),
+        Some(PermissionCheck::Unbound) => (api::PermissionState::Unbound, Vec::new()),
+        None => (api::PermissionState::Unknown, Vec::new()),
+    };
     api::Permission {
         id: row.permission,
         scope: match &row.grant {
@@ -26,6 +40,19 @@ pub fn described(row: &PermissionRow) -> api::Permission {
         name: row.grant.name().to_owned(),
         thread: row.grant.thread().map(ToString::to_string),
         created_ms: row.created_ms,
+        state,
+        changed,
+    }
+}
+
+fn part(part: DefinitionPart) -> api::DefinitionPart {
+    match part {
+        DefinitionPart::Server => api::DefinitionPart::Server,
+        DefinitionPart::Tools => api::DefinitionPart::Tools,
+        DefinitionPart::Description => api::DefinitionPart::Description,
+        DefinitionPart::Arguments => api::DefinitionPart::Arguments,
+        DefinitionPart::Results => api::DefinitionPart::Results,
+        DefinitionPart::Hints => api::DefinitionPart::Hints,
     }
 }
 

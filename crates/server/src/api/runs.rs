@@ -295,7 +295,7 @@ pub(super) async fn fork(
         patch: fork.patch,
         replies: fork.replies,
         thread: Some(thread.clone()),
-        breakpoints: fork.breakpoints,
+        breakpoints: breakpoints(fork.breakpoints)?,
         run: Some(new),
     };
     let new = api.0.engine.fork(&row.run, fork).await?;
@@ -314,30 +314,17 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::DeliveryResult
 
 /// Of longer outcomes only the short fields are in lists of runs; the run itself has all of it.
 pub(super) const OUTCOME_BYTES_MAX: usize = 32 << 10;
-const FIELD_BYTES_MAX: usize = 200;
 
 /// The same for a list that was read with `outcome_bytes_max`.
 pub(super) async fn listed(api: &Api, mut row: RunRow) -> Result<api::Run, Problem> {
     if row.status.is_over() && row.outcome.is_none() {
-        // One at a time is in memory as a whole.
-        row.outcome = api.0.engine.store().run(&row.run).await?.and_then(|row| row.outcome).map(shortened);
+        row.outcome = match api.0.short_outcomes.get(&row) {
+            Some(outcome) => Some(outcome),
+            // One at a time is in memory as a whole.
+            None => api.0.engine.store().run(&row.run).await?.and_then(|whole| whole.outcome).map(|outcome| api.0.short_outcomes.put(&row, outcome)),
+        };
     }
     described(api, row).await
-}
-
-/// An outcome with the short fields of its output.
-fn shortened(mut outcome: Value) -> Value {
-    let is_short = |field: &Value| match field {
-        Value::Null | Value::Bool(_) | Value::Number(_) => true,
-        Value::String(text) => text.len() <= FIELD_BYTES_MAX,
-        Value::Array(_) | Value::Object(_) => false,
-    };
-    match outcome.get_mut("output") {
-        Some(Value::Object(fields)) => fields.retain(|_, field| is_short(field)),
-        Some(output) if !is_short(output) => *output = Value::Null,
-        _ => {}
-    }
-    outcome
 }
 
 /// A run in the form of the API. Its cost is known when it has ended; until then it is in its events.
@@ -413,17 +400,28 @@ pub(super) fn status(status: Status) -> api::RunStatus {
     }
 }
 
+/// Names of nodes, and bytes of each. They are part of every job and child of the run.
+const BREAKPOINTS_MAX: usize = 100;
+const BREAKPOINT_BYTES_MAX: usize = 200;
+
+/// The nodes before which a run is to wait, if there are not too many.
+pub fn breakpoints(nodes: Vec<String>) -> Result<Vec<String>, Problem> {
+    if nodes.len() > BREAKPOINTS_MAX || nodes.iter().any(|node| node.len() > BREAKPOINT_BYTES_MAX) {
+        let why =
+            format!("breakpoints takes at most {BREAKPOINTS_MAX} names of nodes, each of at most {BREAKPOINT_BYTES_MAX} bytes; * is every node");
+        return Err(Problem::invalid(why));
+    }
+    Ok(nodes)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_long_outcome_keeps_its_short_fields_and_its_cost() {
-        let outcome = json!({ "outcome": "done", "output": { "answer": "x".repeat(1_000), "intent": "search", "sources": [1], "n": 1 }, "spent": { "calls": 3 }, "elapsed_us": 7 });
-        let short = shortened(outcome);
-        assert_eq!(short, json!({ "outcome": "done", "output": { "intent": "search", "n": 1 }, "spent": { "calls": 3 }, "elapsed_us": 7 }));
-        assert_eq!(shortened(json!({ "outcome": "done", "output": "x".repeat(1_000) })), json!({ "outcome": "done", "output": null }));
-        let failed = json!({ "outcome": "failed", "fault": { "kind": "x" } });
-        assert_eq!(shortened(failed.clone()), failed);
+    fn a_run_has_few_breakpoints() {
+        assert_eq!(breakpoints(vec!["plan".into(), "*".into()]).unwrap().len(), 2);
+        assert_eq!(breakpoints(vec!["n".into(); 101]).unwrap_err().status, 422);
+        assert_eq!(breakpoints(vec!["n".repeat(201)]).unwrap_err().status, 422);
     }
 }

@@ -7,9 +7,11 @@ use engine::result_of;
 use evidence::Source;
 use graph::{Outcome, RunId, UserId};
 use store::{RunRow, Store, ThreadRow};
+use tokio::runtime::Handle;
 
 use super::branches;
 use super::messages::Steps;
+use crate::api::Api;
 use crate::backend::{Export, Format, with_legend};
 use crate::problem::Problem;
 use crate::rendering::Renderer;
@@ -51,6 +53,12 @@ pub(crate) async fn turns(store: &dyn Store, thread: &ThreadRow, runs: Option<Ve
         turns.push(turn);
     }
     Ok(turns)
+}
+
+/// The same beside the runtime: outcomes of runs have megabytes each.
+pub(crate) async fn turns_beside(api: &Api, user: &UserId, thread: &ThreadRow, runs: Option<Vec<RunId>>) -> Result<Vec<TurnText>, Problem> {
+    let (api, thread, runtime) = (api.clone(), thread.clone(), Handle::current());
+    RENDERER.run(user, move || runtime.block_on(turns(&**api.0.engine.store(), &thread, runs))).await?
 }
 
 /// The questions of these runs.

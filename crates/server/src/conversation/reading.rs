@@ -6,6 +6,7 @@ use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::export::{TurnText, turns};
@@ -42,14 +43,15 @@ pub(crate) async fn show(State(api): State<Api>, Path(token): Path<String>, requ
     };
     let place = PAGES.try_acquire().map_err(|_| Problem::too_many("too many shared conversations are being read; try again later", RETRY_SECONDS))?;
     let title = details::of(store, &thread).await?.title.unwrap_or_else(|| thread.title.clone());
-    let turns = turns(store, &thread, Some(runs)).await?;
-    let backend = api.0.backend.clone();
     let owner = thread.user.clone().unwrap_or_default();
+    let (api, runtime) = (api.clone(), Handle::current());
+    // Outcomes of runs have megabytes each, so that they are read beside the runtime too.
     let page = RENDERER.run(&owner, move || {
-        let body: String = turns.iter().map(|turn| article(turn, &|markdown| backend.html(markdown))).collect();
-        page(StatusCode::OK, &title, &body)
+        let turns = runtime.block_on(turns(&**api.0.engine.store(), &thread, Some(runs)))?;
+        let body: String = turns.iter().map(|turn| article(turn, &|markdown| api.0.backend.html(markdown))).collect();
+        Ok::<_, Problem>(page(StatusCode::OK, &title, &body))
     });
-    Ok(page.await?.map(|body| Body::new(GuardedBody::new(body, place))))
+    Ok(page.await??.map(|body| Body::new(GuardedBody::new(body, place))))
 }
 
 fn article(turn: &TurnText, html: &dyn Fn(&str) -> String) -> String {

@@ -30,6 +30,11 @@ struct Shared {
 
 /// Makes a link to these turns, or to those of the newest branch. Its path is given this once.
 pub async fn make(store: &dyn Store, thread: &ThreadRow, runs: Option<&[String]>) -> Result<Share, Problem> {
+    let wrong_number = |turns: usize| Problem::invalid(format!("a link shows 1 to {TURNS_MAX} turns, not {turns}"));
+    // Before they are looked for: a request has room for many names.
+    if let Some(wanted) = runs.filter(|wanted| wanted.len() > TURNS_MAX) {
+        return Err(wrong_number(wanted.len()));
+    }
     let known = branches::runs(store, thread).await?;
     let runs: Vec<RunId> = match runs {
         None => branches::newest(store, thread).await?,
@@ -39,7 +44,7 @@ pub async fn make(store: &dyn Store, thread: &ThreadRow, runs: Option<&[String]>
             .collect::<Result<_, _>>()?,
     };
     if runs.is_empty() || runs.len() > TURNS_MAX {
-        return Err(Problem::invalid(format!("a link shows 1 to {TURNS_MAX} turns, not {}", runs.len())));
+        return Err(wrong_number(runs.len()));
     }
     if list(store, &owner(thread), &thread.thread).await?.len() >= SHARES_MAX {
         return Err(Problem::conflict(format!("this thread has {SHARES_MAX} links already; revoke one first")));
@@ -54,13 +59,19 @@ pub async fn make(store: &dyn Store, thread: &ThreadRow, runs: Option<&[String]>
 
 /// The links of a thread, oldest first.
 pub async fn list(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result<Vec<Share>, StoreError> {
-    let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
+    let mut filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
     let mut all = Vec::new();
-    for row in store.records(filter).await? {
-        let (id, created_ms) = (row.key[..ID_CHARS.min(row.key.len())].to_owned(), row.created_ms);
-        let StoredDetail { value, .. } = StoredDetail::<Shared>::read(row)?;
-        if value.thread == thread.as_str() {
-            all.push(Share { id, turns: value.runs.len(), created_ms, path: None });
+    // A page ends early where its records are long. A link that was not found could not be revoked.
+    loop {
+        let page = store.records(filter.clone()).await?;
+        let Some(last) = page.last() else { break };
+        filter.after = Some((last.key.clone(), last.user.clone()));
+        for row in page {
+            let (id, created_ms) = (row.key[..ID_CHARS.min(row.key.len())].to_owned(), row.created_ms);
+            let StoredDetail { value, .. } = StoredDetail::<Shared>::read(row)?;
+            if value.thread == thread.as_str() {
+                all.push(Share { id, turns: value.runs.len(), created_ms, path: None });
+            }
         }
     }
     all.sort_by_key(|share| share.created_ms);
@@ -110,6 +121,11 @@ mod tests {
         assert!(make(&store, &row("ada"), None).await.is_err(), "there is no turn to show");
         let foreign = make(&store, &row("ada"), Some(&["other".to_owned()])).await.unwrap_err();
         assert_eq!(foreign.status, crate::problem::StatusCode::NOT_FOUND);
+        let many: Vec<String> = (0..200_000).map(|n| n.to_string()).collect();
+        assert!(
+            make(&store, &row("ada"), Some(&many)).await.unwrap_err().message.contains("not 200000"),
+            "their number is checked before they are looked for"
+        );
         assert!(open(&store, "").await.unwrap().is_none() && open(&store, "0".repeat(64).as_str()).await.unwrap().is_none());
         assert_eq!(revoke(&store, &"ada".into(), &"t".into(), None).await.unwrap(), 0);
     }

@@ -32,6 +32,7 @@ impl Guard {
             made_with: Some(digest(token.trim())),
             created_ms: now_ms,
             until_ms: Some(now_ms + SESSION_MS),
+            scope: None,
         };
         store.keep_token(session).await?;
         Ok(cookie_with(&secret, SESSION_MS / 1_000, is_over_tls(headers, peer)))
@@ -42,7 +43,14 @@ impl Guard {
         let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
         let (now_ms, session_ms) = (now_ms(), i64::from(hours) * 3_600_000);
         if store.token(&who.subject, now_ms).await?.is_none() {
-            let entry = NewToken { digest: who.subject, user: who.user.clone(), made_with: None, created_ms: now_ms, until_ms: None };
+            let entry = NewToken {
+                digest: who.subject,
+                user: who.user.clone(),
+                made_with: None,
+                created_ms: now_ms,
+                until_ms: None,
+                scope: Some("all".to_owned()),
+            };
             store.keep_token(entry).await?;
         }
         let secret = secret_for(Scope::All)?;
@@ -53,6 +61,7 @@ impl Guard {
             made_with: Some(who.subject),
             created_ms: now_ms,
             until_ms: Some(now_ms + session_ms),
+            scope: None,
         };
         store.keep_token(session).await?;
         if let Some(allowances) = self.allowances() {

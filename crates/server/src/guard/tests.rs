@@ -134,7 +134,7 @@ async fn no_door_is_opened_to_everybody() {
 #[tokio::test]
 async fn a_door_to_everybody_stays_shut_when_the_last_token_goes() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let token = NewToken { digest: digest("ada's"), user: "ada".into(), made_with: None, created_ms: 0, until_ms: None };
+    let token = NewToken { digest: digest("ada's"), user: "ada".into(), made_with: None, created_ms: 0, until_ms: None, scope: None };
     store.keep_token(token).await.unwrap();
     Guard::with_users(None, store.clone()).bind("0.0.0.0:0".parse().unwrap()).await.unwrap();
     let guard = Guard::with_users(None, store.clone());
@@ -149,7 +149,8 @@ async fn a_door_to_everybody_stays_shut_when_the_last_token_goes() {
 #[tokio::test]
 async fn a_session_is_its_users_and_goes_with_its_token() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let new = |token: &str, user: &str| NewToken { digest: digest(token), user: user.into(), made_with: None, created_ms: 0, until_ms: None };
+    let new =
+        |token: &str, user: &str| NewToken { digest: digest(token), user: user.into(), made_with: None, created_ms: 0, until_ms: None, scope: None };
     let ada = store.keep_token(new("of ada", "ada")).await.unwrap();
     let guard = Guard::with_users(Some("of the operator"), store.clone());
     assert_eq!(guard.of_token("of ada", None).await.unwrap(), Identity { user: "ada".into(), is_operator: false });

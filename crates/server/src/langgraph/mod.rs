@@ -57,7 +57,7 @@ use graph::ThreadId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use store::Store;
-use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, OwnedSemaphorePermit};
 
 use crate::api::params;
 use crate::guard::{Identity, now_ms};
@@ -76,14 +76,14 @@ pub(crate) struct Inner {
     locks: Mutex<HashMap<ThreadId, Weak<tokio::sync::Mutex<()>>>>,
     /// There may be a run to begin.
     due: Notify,
-    webhooks: Arc<Semaphore>,
+    webhooks: webhook::Deliveries,
 }
 
 type Answer = Result<Response, Refused>;
 
 /// The routes, and the task that begins queued runs and crons for as long as they are served.
 pub(crate) fn routes(service: &Service) -> Router {
-    let webhooks = Arc::new(Semaphore::new(crate::outbound::AT_ONCE_MAX));
+    let webhooks = webhook::Deliveries::new(crate::outbound::AT_ONCE_MAX);
     let graph = LangGraph(Arc::new(Inner { service: service.clone(), began_ms: now_ms(), locks: Mutex::default(), due: Notify::new(), webhooks }));
     schedule::spawn(&graph);
     Router::new()

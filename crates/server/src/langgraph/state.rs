@@ -233,9 +233,12 @@ impl LangGraph {
                 "question"
             };
             let mut value = json!({ "kind": kind, "question": waiting.question.prompt });
-            for (name, part) in
-                [("schema", json!(waiting.question.schema)), ("plan", json!(plan)), ("call", json!(waiting.call)), ("why", json!(waiting.why))]
-            {
+            for (name, part) in [
+                ("schema", json!(waiting.question.schema)),
+                ("plan", json!(plan)),
+                ("call", json!(crate::turn::call_json(waiting))),
+                ("why", json!(waiting.why)),
+            ] {
                 if !part.is_null() {
                     value[name] = part;
                 }

@@ -1,5 +1,7 @@
 //! State and history of a thread, and changing the state.
 
+use std::collections::HashMap;
+
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -9,6 +11,7 @@ use graph::{Event, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use store::{RunRow, Status};
+use tokio::runtime::Handle;
 use wire::langgraph::Checkpoint;
 use wire::langserve::{Message, MessageKind};
 
@@ -18,6 +21,7 @@ use super::threads::{Branch, Thread};
 use super::{Answer, LangGraph, Query, calendar, contains, ids, invalid, limit_of, not_found, read_or_default};
 use crate::guard::{Identity, now_ms};
 use crate::langserve::{Caller, RawJson, Refused, json_of};
+use crate::rendering::Renderer;
 
 /// Runs whose steps are looked through for a history.
 const RUNS_MAX: usize = 200;
@@ -238,28 +242,63 @@ pub(super) fn read_messages(value: Value) -> Result<Vec<Message>, Refused> {
 }
 
 /// As LangGraph's reducer does: one with the id of another takes its place, `remove` takes it away, the others are appended.
-pub(super) fn add_messages(mut old: Vec<Message>, new: Vec<Message>) -> Vec<Message> {
+/// Places are looked up and not searched for: a request has room for a hundred thousand messages.
+pub(super) fn add_messages(old: Vec<Message>, new: Vec<Message>) -> Vec<Message> {
+    let mut all: Vec<Option<Message>> = old.into_iter().map(Some).collect();
+    let mut places: HashMap<String, usize> = HashMap::new();
+    for (at, id) in all.iter().enumerate().filter_map(|(at, message)| Some((at, message.as_ref()?.id()?))) {
+        // Of two with one id, the first counts.
+        places.entry(id.to_owned()).or_insert(at);
+    }
     for message in new {
-        let same = message.id().and_then(|id| old.iter().position(|known| known.id() == Some(id)));
-        match (message.speaker(), same) {
-            (MessageKind::Remove, Some(at)) => drop(old.remove(at)),
-            (MessageKind::Remove, None) if message.id() == Some("__remove_all__") => old.clear(),
-            (MessageKind::Remove, None) => {}
-            (_, Some(at)) => old[at] = message,
-            (_, None) => old.push(message),
+        let id = message.id().map(str::to_owned);
+        let same = id.as_ref().and_then(|id| places.get(id).copied());
+        match (message.speaker(), same, id) {
+            (MessageKind::Remove, Some(at), Some(id)) => {
+                all[at] = None;
+                places.remove(&id);
+            }
+            (MessageKind::Remove, _, id) => {
+                if id.as_deref() == Some("__remove_all__") {
+                    all.clear();
+                    places.clear();
+                }
+            }
+            (_, Some(at), _) => all[at] = Some(message),
+            (_, None, id) => {
+                places.extend(id.map(|id| (id, all.len())));
+                all.push(Some(message));
+            }
         }
     }
-    old
+    all.into_iter().flatten().collect()
+}
+
+/// States are made of whole journals: beside the runtime, a few at once, and one of each user.
+static STATES: Renderer = Renderer::new(2);
+
+/// Answers beside the runtime.
+async fn beside<F: Future<Output = Answer> + Send + 'static>(who: &Identity, answer: F) -> Answer {
+    let runtime = Handle::current();
+    STATES.run(&who.user, move || runtime.block_on(answer)).await?
 }
 
 async fn show(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {
-    let thread = graph.thread(&caller.who, &id).await?;
-    Ok(json_of(StatusCode::OK, &graph.now(&thread).await?))
+    let who = caller.who.clone();
+    beside(&who, async move {
+        let thread = graph.thread(&caller.who, &id).await?;
+        Ok(json_of(StatusCode::OK, &graph.now(&thread).await?))
+    })
+    .await
 }
 
 async fn show_at(State(graph): State<LangGraph>, caller: Caller, Path((id, checkpoint)): Path<(String, String)>) -> Answer {
-    let thread = graph.thread(&caller.who, &id).await?;
-    Ok(json_of(StatusCode::OK, &graph.moment_at(&thread, &checkpoint).await?.json(&thread.id)))
+    let who = caller.who.clone();
+    beside(&who, async move {
+        let thread = graph.thread(&caller.who, &id).await?;
+        Ok(json_of(StatusCode::OK, &graph.moment_at(&thread, &checkpoint).await?.json(&thread.id)))
+    })
+    .await
 }
 
 #[derive(Deserialize, Default)]
@@ -270,12 +309,16 @@ struct RunState {
 
 async fn show_by_body(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let RunState { checkpoint } = read_or_default(&body)?;
-    let thread = graph.thread(&caller.who, &id).await?;
-    let state = match checkpoint.and_then(|checkpoint| checkpoint.checkpoint_id) {
-        Some(id) => graph.moment_at(&thread, &id).await?.json(&thread.id),
-        None => graph.now(&thread).await?,
-    };
-    Ok(json_of(StatusCode::OK, &state))
+    let who = caller.who.clone();
+    beside(&who, async move {
+        let thread = graph.thread(&caller.who, &id).await?;
+        let state = match checkpoint.and_then(|checkpoint| checkpoint.checkpoint_id) {
+            Some(id) => graph.moment_at(&thread, &id).await?.json(&thread.id),
+            None => graph.now(&thread).await?,
+        };
+        Ok(json_of(StatusCode::OK, &state))
+    })
+    .await
 }
 
 #[derive(Deserialize, Default)]
@@ -315,7 +358,8 @@ struct HistoryQuery {
 }
 
 async fn history(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
-    history_of(&graph, &caller, &id, read_or_default(&body)?).await
+    let (who, past) = (caller.who.clone(), read_or_default(&body)?);
+    beside(&who, async move { history_of(&graph, &caller, &id, past).await }).await
 }
 
 #[derive(Deserialize)]
@@ -326,12 +370,12 @@ struct PastQuery {
 
 async fn history_by_query(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Query(query): Query<PastQuery>) -> Answer {
     let PastQuery { limit, before } = query;
-    history_of(&graph, &caller, &id, HistoryQuery { limit, before: before.map(Value::String), metadata: None }).await
+    let (who, past) = (caller.who.clone(), HistoryQuery { limit, before: before.map(Value::String), metadata: None });
+    beside(&who, async move { history_of(&graph, &caller, &id, past).await }).await
 }
 
 /// Newest first.
 async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQuery) -> Answer {
-    let _place = graph.listing(&caller.who).await?;
     let thread = graph.thread(&caller.who, id).await?;
     let limit = limit_of(past.limit);
     let before = match &past.before {
@@ -399,4 +443,35 @@ fn json_bytes(value: &impl serde::Serialize) -> usize {
 /// A run that was stopped or failed.
 pub(super) fn is_unfinished(row: &RunRow) -> bool {
     engine::result_of(row).is_some_and(|closing| !matches!(closing.outcome, Outcome::Done { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn messages(all: Value) -> Vec<Message> {
+        read_messages(all).unwrap_or_else(|_| panic!("they are messages"))
+    }
+
+    #[test]
+    fn messages_are_replaced_removed_and_appended_by_their_ids() {
+        let said = |id: &str, text: &str| json!({ "type": "human", "id": id, "content": text });
+        let gone = |id: &str| json!({ "type": "remove", "id": id, "content": "" });
+        let texts = |all: Vec<Message>| {
+            all.iter().map(|message| serde_json::to_value(message).unwrap()["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let old = || messages(json!([said("a", "1"), said("b", "2"), { "type": "human", "content": "3" }]));
+        let add = |new: Value| texts(add_messages(old(), messages(new)));
+        assert_eq!(add(json!([said("a", "x"), said("c", "4"), said("c", "5")])), ["x", "2", "3", "5"]);
+        assert_eq!(add(json!([gone("a"), gone("zz"), said("a", "6")])), ["2", "3", "6"]);
+        assert_eq!(add(json!([gone("__remove_all__"), said("b", "7")])), ["7"]);
+    }
+
+    /// Searched for one by one, this takes a quarter of an hour.
+    #[test]
+    fn many_messages_are_added_in_one_pass() {
+        let many = |from: usize| (from..from + 200_000).map(|id| json!({ "type": "human", "id": id.to_string(), "content": "x" })).collect::<Value>();
+        let all = add_messages(messages(many(0)), messages(many(100_000)));
+        assert_eq!(all.len(), 300_000);
+    }
 }

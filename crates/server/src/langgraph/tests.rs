@@ -425,7 +425,7 @@ fn caller(user: &str) -> Caller {
 }
 
 fn graph_of(service: Service) -> LangGraph {
-    let inner = Inner { service, began_ms: 0, locks: Mutex::default(), due: Notify::new(), webhooks: Arc::new(Semaphore::new(1)) };
+    let inner = Inner { service, began_ms: 0, locks: Mutex::default(), due: Notify::new(), webhooks: webhook::Deliveries::new(1) };
     LangGraph(Arc::new(inner))
 }
 

@@ -243,11 +243,17 @@ async fn create(State(graph): State<LangGraph>, caller: Caller, RawJson(body): R
         };
     }
     let mut thread = graph.make_thread(&caller.who, thread_id.as_deref(), ThreadRecord { metadata, ..ThreadRecord::default() }).await?;
-    for update in supersteps.into_iter().flatten().flat_map(|step| step.updates) {
-        if let Some(values) = update.values {
-            graph.update_state(&caller.who, &thread, values, None).await?;
-            thread = graph.thread(&caller.who, &thread.id).await?;
+    // All at once: each of them would write the whole document again, and a request has room for many.
+    let mut updates = Vec::new();
+    for values in supersteps.into_iter().flatten().flat_map(|step| step.updates).filter_map(|update| update.values) {
+        match values {
+            Value::Array(all) => updates.extend(all),
+            one => updates.push(one),
         }
+    }
+    if !updates.is_empty() {
+        graph.update_state(&caller.who, &thread, Value::Array(updates), None).await?;
+        thread = graph.thread(&caller.who, &thread.id).await?;
     }
     Ok(json_of(StatusCode::OK, &graph.thread_json(&thread).await?))
 }

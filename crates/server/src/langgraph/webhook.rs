@@ -1,10 +1,13 @@
 //! Telling an address that a run is over, as [`crate::outbound`] sends. What is to be sent is kept until it was delivered or given up, so a restart forgets nothing.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use axum::http::{HeaderMap, HeaderValue, header};
 use engine::RunState;
 use graph::{RunId, UserId};
 use serde::{Deserialize, Serialize};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::begin::StartedTurn;
 use super::records::{self, Pages, StoredRecord, WEBHOOK};
@@ -13,6 +16,35 @@ use crate::api::Api;
 use crate::guard::Identity;
 use crate::langserve::Refused;
 use crate::outbound;
+
+/// Places for deliveries at the same time. One user has a quarter of them at most, so that one whose addresses answer slowly leaves places for the others.
+pub(super) struct Deliveries {
+    all: Arc<Semaphore>,
+    of_user_max: usize,
+    users: Mutex<HashMap<UserId, Weak<Semaphore>>>,
+}
+
+impl Deliveries {
+    pub(super) fn new(at_once_max: usize) -> Deliveries {
+        Deliveries { all: Arc::new(Semaphore::new(at_once_max)), of_user_max: at_once_max.div_ceil(4), users: Mutex::default() }
+    }
+
+    /// The user's own place first: who waits for one of those keeps nobody else waiting. Neither semaphore is ever closed.
+    async fn place(&self, user: &UserId) -> (Arc<Semaphore>, Option<OwnedSemaphorePermit>, Option<OwnedSemaphorePermit>) {
+        let own = {
+            let mut users = self.users.lock().unwrap_or_else(PoisonError::into_inner);
+            users.retain(|_, own| own.strong_count() > 0);
+            let known = users.get(user).and_then(Weak::upgrade);
+            known.unwrap_or_else(|| {
+                let own = Arc::new(Semaphore::new(self.of_user_max));
+                users.insert(user.clone(), Arc::downgrade(&own));
+                own
+            })
+        };
+        let of_user = own.clone().acquire_owned().await.ok();
+        (own, of_user, self.all.clone().acquire_owned().await.ok())
+    }
+}
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct WebhookRecord {
@@ -69,7 +101,7 @@ fn deliver_after(graph: LangGraph, kept: StoredRecord<WebhookRecord>) {
         if !matches!(graph.engine().wait(&run).await, Ok(RunState::Over(_) | RunState::Parked(_))) {
             return;
         }
-        let _place = graph.0.webhooks.clone().acquire_owned().await;
+        let _place = graph.0.webhooks.place(&kept.user).await;
         if let Err(why) = deliver(&graph, &kept, &run).await {
             tracing::warn!(%run, "its webhook was given up: {why}");
         }
@@ -89,4 +121,27 @@ async fn deliver(graph: &LangGraph, kept: &StoredRecord<WebhookRecord>, run: &Ru
     let body = body.await.map_err(|refused: Refused| refused.words())?.to_string();
     let json = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
     outbound::post(sender(graph)?, &kept.value.url, &json, &body).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_user_with_slow_addresses_leaves_places_for_the_others() {
+        let deliveries = Arc::new(Deliveries::new(8));
+        let (mallory, ada) = (UserId::from("mallory"), UserId::from("ada"));
+        let held = [deliveries.place(&mallory).await, deliveries.place(&mallory).await];
+        let waiting = tokio::spawn({
+            let (deliveries, mallory) = (deliveries.clone(), mallory.clone());
+            async move { drop(deliveries.place(&mallory).await) }
+        });
+        tokio::task::yield_now().await;
+        drop(deliveries.place(&ada).await);
+        assert!(!waiting.is_finished(), "a quarter for each user");
+        drop(held);
+        waiting.await.unwrap();
+        drop(deliveries.place(&ada).await);
+        assert!(deliveries.users.lock().unwrap().len() <= 1, "users are forgotten");
+    }
 }

@@ -254,7 +254,7 @@ mod tests {
         let who = of_access_token(&store, &settings(), &full).await.unwrap();
         assert_eq!((who.user.as_str(), who.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));
         // What the page's sign-in leaves behind.
-        let entry = store::NewToken { digest: who.subject, user: who.user.clone(), made_with: None, created_ms: 0, until_ms: None };
+        let entry = store::NewToken { digest: who.subject, user: who.user.clone(), made_with: None, created_ms: 0, until_ms: None, scope: None };
         store.keep_token(entry).await.unwrap();
         let again = of_access_token(&store, &settings(), &bare).await.unwrap();
         assert_eq!((again.user.as_str(), again.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));

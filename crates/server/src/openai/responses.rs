@@ -7,7 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use graph::{Entry, RunId};
+use graph::Entry;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::{RunRow, StoreError};
@@ -42,10 +42,12 @@ pub(super) async fn create(
     let conversation = response_conversation(&input, &known)?;
     let (is_streamed, is_background) = (request.stream == Some(true), request.background == Some(true));
     let (id, begun) = match previous {
-        Some(Previous { row, is_asking: true, .. }) => {
+        Some(Previous { row, rest: Some(TurnOutcome::Question(asks)), .. }) => {
             let text = conversation.question.trim().to_owned();
-            let n = journal_lines(api, &row.run).await?;
-            (format!("{PREFIX}{}_{n}", row.run), turn::answer(api, &who, row.run.as_str(), &text, is_streamed).await?)
+            // Each question of a run is at another place of it.
+            let (step, index): (u64, u32) = asks.waiting.task.into();
+            let id = format!("{PREFIX}{}_{step}_{index}_{}", row.run, asks.waiting.attempt);
+            (id, turn::answer(api, &who, row.run.as_str(), &text, is_streamed).await?)
         }
         previous => {
             let turn = continued(api, &request, previous, conversation)?;
@@ -68,21 +70,6 @@ pub(super) async fn create(
         forget(&openai, &id, &row).await?;
     }
     Ok(Json(response).into_response())
-}
-
-/// Lines of a journal that are read at once to count them; each may have megabytes.
-const LINES_MAX: usize = 32;
-
-/// How many lines a run's journal has, for an id.
-async fn journal_lines(api: &Api, run: &RunId) -> Result<u64, Problem> {
-    let mut count = 0;
-    loop {
-        let lines = api.0.engine.store().journal(run, count, LINES_MAX).await?.len();
-        count += lines as u64;
-        if lines < LINES_MAX {
-            return Ok(count);
-        }
-    }
 }
 
 fn check(request: &ResponsesRequest) -> Result<(), Problem> {
@@ -148,7 +135,6 @@ fn chat_message(role: &str, content: String) -> ChatMessage {
 /// The response before this one.
 struct Previous {
     row: RunRow,
-    is_asking: bool,
     /// What it was started with.
     request: Value,
     rest: Option<TurnOutcome>,
@@ -160,7 +146,7 @@ impl Previous {
         let row = find(api, who, id).await.map_err(|problem| if problem.status == StatusCode::NOT_FOUND { missing() } else { problem })?;
         let request = request_of(api, &row).await?;
         let rest = outcome_of(api, &row).await?;
-        Ok(Previous { is_asking: matches!(rest, Some(TurnOutcome::Question(_))), row, request, rest })
+        Ok(Previous { row, request, rest })
     }
 
     fn unfinished(&self) -> Option<Problem> {

@@ -14,7 +14,7 @@ use axum::response::IntoResponse as _;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use graph::{Failure, FailureKind};
-use mcp_hub::Login;
+use mcp_hub::{Login, Logout, Revocation};
 use serde_json::json;
 use wire::registry as wire_registry;
 
@@ -104,8 +104,13 @@ async fn begin(State(site): State<Site>, who: Caller, Path(name): Path<String>, 
 
 async fn end(State(site): State<Site>, who: Caller, Path(name): Path<String>) -> Result<Json<serde_json::Value>, Problem> {
     site.registry.record(&who, EventKind::ServerSignOut, |event| event.tool(name.as_str())).await?;
-    let had_tokens = site.registry.tools.logout(&name).await?;
-    Ok(Json(json!({ "name": name, "had_tokens": had_tokens })))
+    let Logout { had_tokens, revocation } = site.registry.tools.logout(&name).await?;
+    let (revoked, why) = match revocation {
+        Revocation::Done => (true, None),
+        Revocation::NotOffered => (false, None),
+        Revocation::Failed(why) => (false, Some(why)),
+    };
+    Ok(Json(json!({ "name": name, "had_tokens": had_tokens, "revoked": revoked, "why_not_revoked": why })))
 }
 
 /// The server at which somebody is signed in now.

@@ -28,7 +28,7 @@ use crate::guard::Identity;
 use crate::problem::{Problem, StatusCode};
 
 pub(crate) use events::{Events, TurnEvent};
-pub(crate) use question::{OpenQuestion, answer_value, hint};
+pub(crate) use question::{OpenQuestion, answer_value, call_json, hint};
 pub(crate) use rest::{Answered, TurnOutcome, answered, citations, outcome};
 pub(crate) use sse::{Sink, channel};
 

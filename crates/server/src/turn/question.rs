@@ -29,6 +29,12 @@ pub(crate) fn answer_value(text: &str, waiting: &Waiting) -> Result<Value, Strin
     }
 }
 
+/// The tool call that a question is about, as clients are shown it: without the digests of what the tool is.
+pub(crate) fn call_json(waiting: &Waiting) -> Option<Value> {
+    let call = waiting.call.as_ref()?;
+    Some(json!({ "tool": call.tool, "server": call.server, "arguments": call.arguments, "sources": call.sources }))
+}
+
 /// How the question can be answered, in a sentence.
 pub(crate) fn hint(waiting: &Waiting) -> String {
     let Some(schema) = &waiting.question.schema else { return "Answer in your own words.".to_owned() };

@@ -40,8 +40,8 @@ impl Tables {
     pub(super) fn keep_token(&mut self, new: NewToken) -> u64 {
         self.tokens.retain(|_, (_, row)| row.until_ms.is_none_or(|until_ms| until_ms > new.created_ms));
         self.tokens_made += 1;
-        let NewToken { digest, user, made_with, created_ms, until_ms } = new;
-        self.tokens.insert(self.tokens_made, (digest, TokenRow { token: self.tokens_made, user, made_with, created_ms, until_ms }));
+        let NewToken { digest, user, made_with, created_ms, until_ms, scope } = new;
+        self.tokens.insert(self.tokens_made, (digest, TokenRow { token: self.tokens_made, user, made_with, created_ms, until_ms, scope }));
         if made_with.is_some() {
             let sessions = self.tokens.iter().filter(|(_, (_, row))| row.made_with == made_with).map(|(number, _)| *number);
             let sessions: Vec<u64> = sessions.collect();

@@ -15,16 +15,19 @@ impl Tables {
     }
 
     pub(super) fn keep_permission(&mut self, new: NewPermission) -> Result<u64> {
-        let NewPermission { user, grant, created_ms } = new;
+        let NewPermission { user, grant, definition, created_ms } = new;
         if let Some(thread) = grant.thread() {
             self.known_thread(thread)?;
         }
-        if let Some((number, _)) = self.permissions.iter().find(|(_, (of, row))| *of == user && row.grant == grant) {
+        if let Some((number, (_, row))) = self.permissions.iter_mut().find(|(_, (of, row))| *of == user && row.grant == grant) {
+            if row.definition != definition {
+                (row.definition, row.created_ms) = (definition, created_ms);
+            }
             return Ok(*number);
         }
         self.permissions_made += 1;
         let permission = self.permissions_made;
-        self.permissions.insert(permission, (user.clone(), PermissionRow { permission, grant, created_ms }));
+        self.permissions.insert(permission, (user.clone(), PermissionRow { permission, grant, definition, created_ms }));
         let of_user = self.permissions.iter().rev().filter(|(_, (of, _))| *of == user);
         let too_many: Vec<u64> = of_user.skip(PERMISSIONS_MAX).map(|(number, _)| *number).collect();
         too_many.iter().for_each(|number| drop(self.permissions.remove(number)));

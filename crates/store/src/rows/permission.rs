@@ -1,6 +1,6 @@
 //! What users allowed for good.
 
-use graph::{ThreadId, UserId};
+use graph::{DefinitionPart, ThreadId, ToolDefinition, UserId};
 use serde::{Deserialize, Serialize};
 
 /// Permissions a user can have; the oldest are dropped, and then asked for again.
@@ -54,6 +54,14 @@ impl Grant {
             Grant::Tool { .. } | Grant::Server { .. } => None,
         }
     }
+
+    /// The parts of a definition that it depends on.
+    pub fn parts(&self) -> &'static [DefinitionPart] {
+        match self {
+            Grant::Conversation { .. } | Grant::Tool { .. } => &DefinitionPart::OF_A_TOOL,
+            Grant::Server { .. } => &DefinitionPart::OF_A_SERVER,
+        }
+    }
 }
 
 /// A standing permission to store.
@@ -63,8 +71,18 @@ pub struct NewPermission {
     pub user: UserId,
     /// What is allowed.
     pub grant: Grant,
+    /// What the tool and its server were when the user agreed. `None` as for permissions from before this was kept: such a one allows nothing.
+    pub definition: Option<ToolDefinition>,
     /// When it was created.
     pub created_ms: i64,
+}
+
+impl NewPermission {
+    /// Its definition as databases keep it: JSON.
+    pub fn definition_text(&self) -> Option<String> {
+        // Fields of text always become JSON. Without one the permission would allow nothing.
+        self.definition.as_ref().and_then(|definition| serde_json::to_string(definition).ok())
+    }
 }
 
 /// A stored permission.
@@ -75,6 +93,35 @@ pub struct PermissionRow {
     /// What is allowed.
     #[serde(flatten)]
     pub grant: Grant,
-    /// When it was created.
+    /// What the tool and its server were when the user agreed. `None` for a permission from before this was kept: it allows nothing until it is given again.
+    pub definition: Option<ToolDefinition>,
+    /// When it was created, or given again for another definition.
     pub created_ms: i64,
+}
+
+impl PermissionRow {
+    /// Reads what [`NewPermission::definition_text`] wrote. What is not understood is no definition, and the permission allows nothing.
+    pub fn read_definition(text: Option<&str>) -> Option<ToolDefinition> {
+        serde_json::from_str(text?).ok()
+    }
+
+    /// Whether it still holds for what the tool and its server are now.
+    pub fn check(&self, now: &ToolDefinition) -> PermissionCheck {
+        let Some(definition) = &self.definition else { return PermissionCheck::Unbound };
+        match definition.changes(now, self.grant.parts()) {
+            changes if changes.is_empty() => PermissionCheck::Valid,
+            changes => PermissionCheck::Changed(changes),
+        }
+    }
+}
+
+/// Whether a permission holds for a tool as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermissionCheck {
+    /// Nothing changed that it depends on.
+    Valid,
+    /// These parts changed.
+    Changed(Vec<DefinitionPart>),
+    /// It is from before definitions were kept.
+    Unbound,
 }

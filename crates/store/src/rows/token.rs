@@ -18,6 +18,8 @@ pub struct NewToken {
     pub created_ms: i64,
     /// Without an end otherwise.
     pub until_ms: Option<i64>,
+    /// What it allows, in a word, for lists; the token itself decides.
+    pub scope: Option<String>,
 }
 
 /// A stored token, without its digest.
@@ -33,4 +35,6 @@ pub struct TokenRow {
     pub created_ms: i64,
     /// When it expires; never, if not set.
     pub until_ms: Option<i64>,
+    /// What it allows, in a word. `None` for sessions and for tokens from before this was kept.
+    pub scope: Option<String>,
 }

@@ -25,13 +25,14 @@ use crate::{Result, StoreError};
 const APPLICATION_ID: i32 = 0x4261_746e;
 
 /// One per schema version, in order. What was released is never edited.
-const MIGRATIONS: [&str; 6] = [
+const MIGRATIONS: [&str; 7] = [
     include_str!("migrations/1.sql"),
     include_str!("migrations/2.sql"),
     include_str!("migrations/3.sql"),
     include_str!("migrations/4.sql"),
     include_str!("migrations/5.sql"),
     include_str!("migrations/6.sql"),
+    include_str!("migrations/7.sql"),
 ];
 
 /// How long to wait for another process that is writing, before giving up.

@@ -8,7 +8,7 @@ use super::write::{SqlResult, Tables};
 use crate::{Grant, NewPermission, PERMISSIONS_MAX, PermissionRow, StoreError};
 
 impl Tables {
-    /// Written once: the same grant again changes nothing.
+    /// Written once: the same grant again changes nothing, unless it is for another definition.
     pub(super) fn keep_permission(&self, new: &NewPermission) -> SqlResult<u64> {
         let thread: Option<i64> = match &new.grant {
             Grant::Tool { .. } | Grant::Server { .. } => None,
@@ -19,8 +19,11 @@ impl Tables {
             }
         };
         let (user, scope, name) = (new.user.as_str(), new.grant.scope(), new.grant.name());
-        let sql = "INSERT OR IGNORE INTO permissions (user, scope, name, thread, created_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
-        self.connection.prepare_cached(sql)?.execute(params![user, scope, name, thread, new.created_ms])?;
+        let definition = new.definition_text();
+        let sql = "INSERT INTO permissions (user, scope, name, thread, created_ms, definition) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+                   ON CONFLICT (user, scope, name, coalesce(thread, 0)) DO UPDATE SET definition = excluded.definition, created_ms = excluded.created_ms
+                   WHERE definition IS NOT excluded.definition";
+        self.connection.prepare_cached(sql)?.execute(params![user, scope, name, thread, new.created_ms, definition])?;
         let sql = "DELETE FROM permissions WHERE user = ?1 AND id <= (SELECT id FROM permissions WHERE user = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)";
         self.connection.prepare_cached(sql)?.execute(params![user, PERMISSIONS_MAX as i64])?;
         let sql = "SELECT id FROM permissions WHERE user = ?1 AND scope = ?2 AND name = ?3 AND thread IS ?4";
@@ -34,7 +37,7 @@ impl Tables {
 }
 
 pub(super) fn permissions(rows: &Connection, user: &UserId) -> SqlResult<Vec<PermissionRow>> {
-    let sql = "SELECT id, scope, name, (SELECT name FROM threads WHERE threads.id = permissions.thread), created_ms
+    let sql = "SELECT id, scope, name, (SELECT name FROM threads WHERE threads.id = permissions.thread), created_ms, definition
                FROM permissions WHERE user = ?1 ORDER BY id";
     let rows: Vec<Option<PermissionRow>> = rows.prepare_cached(sql)?.query_map([user.as_str()], row)?.collect::<rusqlite::Result<_>>()?;
     Ok(rows.into_iter().flatten().collect())
@@ -50,5 +53,6 @@ fn row(row: &Row<'_>) -> rusqlite::Result<Option<PermissionRow>> {
         ("server", None) => Grant::Server { server: name },
         _ => return Ok(None),
     };
-    Ok(Some(PermissionRow { permission: unsigned(row, 0)?, grant, created_ms: row.get(4)? }))
+    let definition = PermissionRow::read_definition(row.get::<_, Option<String>>(5)?.as_deref());
+    Ok(Some(PermissionRow { permission: unsigned(row, 0)?, grant, definition, created_ms: row.get(4)? }))
 }

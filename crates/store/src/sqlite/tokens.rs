@@ -11,9 +11,9 @@ impl Tables {
     pub(super) fn keep_token(&self, token: &NewToken) -> SqlResult<u64> {
         // Sessions are made often; those that are over go when the next one comes.
         self.connection.prepare_cached("DELETE FROM tokens WHERE until_ms <= ?1")?.execute([token.created_ms])?;
-        let sql = "INSERT INTO tokens (digest, user, made_with, created_ms, until_ms) VALUES (?1, ?2, ?3, ?4, ?5)";
+        let sql = "INSERT INTO tokens (digest, user, made_with, created_ms, until_ms, scope) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
         let made_with = token.made_with.as_ref().map(<[u8; 32]>::as_slice);
-        let row = params![token.digest.as_slice(), token.user.as_str(), made_with, token.created_ms, token.until_ms];
+        let row = params![token.digest.as_slice(), token.user.as_str(), made_with, token.created_ms, token.until_ms, token.scope];
         let number = self.connection.prepare_cached(sql)?.insert(row)? as u64;
         if made_with.is_some() {
             let sql = "DELETE FROM tokens WHERE id IN (SELECT id FROM tokens WHERE made_with = ?1 ORDER BY id DESC LIMIT -1 OFFSET ?2)";
@@ -36,7 +36,7 @@ impl Tables {
     }
 }
 
-const COLUMNS: &str = "id, user, made_with, created_ms, until_ms";
+const COLUMNS: &str = "id, user, made_with, created_ms, until_ms, scope";
 
 pub(super) fn token(rows: &Connection, digest: &[u8; 32], now_ms: i64) -> SqlResult<Option<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE digest = ?1 AND (until_ms IS NULL OR until_ms > ?2)");
@@ -56,5 +56,6 @@ fn row(row: &Row<'_>) -> rusqlite::Result<TokenRow> {
         made_with: row.get(2)?,
         created_ms: row.get(3)?,
         until_ms: row.get(4)?,
+        scope: row.get(5)?,
     })
 }

@@ -96,6 +96,7 @@ promises! {
     }
     mod permissions {
         a_permission_is_there_when_its_commit_is_and_once,
+        a_permission_is_for_a_definition_and_another_takes_its_place,
         a_refused_commit_allows_nothing,
         permissions_are_a_users_own_until_they_are_revoked,
         a_conversations_permission_goes_with_its_thread,

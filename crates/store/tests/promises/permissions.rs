@@ -1,11 +1,16 @@
 //! Tool calls that users allowed for good: written with the answer that allows them, once, and revocable.
 
-use baton_store::{Grant, NewPermission, PERMISSIONS_MAX, StoreError};
+use baton_store::{Grant, NewPermission, PERMISSIONS_MAX, PermissionCheck, StoreError};
+use graph::{DefinitionPart, ToolDefinition};
 
 use crate::hand::{NOW, RunWriter, TestStore, everything, thread_id};
 
 fn new(user: &str, grant: Grant) -> NewPermission {
-    NewPermission { user: user.into(), grant, created_ms: NOW }
+    NewPermission { user: user.into(), grant, definition: Some(definition("Adds a note")), created_ms: NOW }
+}
+
+fn definition(description: &str) -> ToolDefinition {
+    ToolDefinition { server: "s".into(), tools: "t".into(), description: description.into(), ..ToolDefinition::default() }
 }
 
 fn tool(tool: &str) -> Grant {
@@ -39,6 +44,37 @@ pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: Test
     let rows = home.permissions(&"ada".into()).await.unwrap();
     assert_eq!(home.keep_permission(NewPermission { created_ms: NOW + 9, ..new("ada", server("notes")) }).await.unwrap(), rows[2].permission);
     assert_eq!(home.permissions(&"ada".into()).await.unwrap(), rows, "what is allowed already keeps its number and its time");
+}
+
+pub(crate) async fn a_permission_is_for_a_definition_and_another_takes_its_place(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let all = [conversation("t", "notes.add"), tool("notes.add"), server("notes")];
+    pen.write(|commit| commit.permissions = all.iter().cloned().map(|grant| new("ada", grant)).collect()).await.unwrap();
+    let rows = home.permissions(&"ada".into()).await.unwrap();
+    assert!(rows.iter().all(|row| row.definition == Some(definition("Adds a note"))), "{rows:?}");
+    // What they are for is different now, in a commit and by itself.
+    let changed = |grant: Grant| NewPermission { definition: Some(definition("Deletes \"all\" \0 notes")), created_ms: NOW + 5, ..new("ada", grant) };
+    pen.write(|commit| {
+        commit.lines = vec!["1".into()];
+        commit.permissions = vec![changed(all[0].clone()), changed(all[1].clone())];
+    })
+    .await
+    .unwrap();
+    assert_eq!(home.keep_permission(changed(all[2].clone())).await.unwrap(), rows[2].permission);
+    let after = home.permissions(&"ada".into()).await.unwrap();
+    for (before, after) in rows.iter().zip(&after) {
+        assert_eq!((after.permission, &after.grant, after.created_ms), (before.permission, &before.grant, NOW + 5));
+        assert_eq!(after.definition, Some(definition("Deletes \"all\" \0 notes")));
+    }
+    assert_eq!(after[1].check(&definition("Adds a note")), PermissionCheck::Changed(vec![DefinitionPart::Description]));
+    assert_eq!(after[2].check(&definition("Adds a note")), PermissionCheck::Valid, "of a server, the list of its tools counts");
+    // One without a definition, as from before there were any.
+    home.keep_permission(NewPermission { definition: None, ..new("bob", tool("notes.add")) }).await.unwrap();
+    let old = home.permissions(&"bob".into()).await.unwrap().remove(0);
+    assert_eq!(
+        (old.definition.clone(), old.check(&definition("Adds a note")), old.check(&ToolDefinition::default())),
+        (None, PermissionCheck::Unbound, PermissionCheck::Unbound)
+    );
 }
 
 pub(crate) async fn a_refused_commit_allows_nothing(home: TestStore) {

@@ -71,7 +71,9 @@ pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: TestStor
     assert!(home.users().await.unwrap().is_empty());
     home.put_record(new("eve", "item", "a", json!(1))).await.unwrap();
     home.prefer(&"bob".into(), "strict", Some(json!(true))).await.unwrap();
-    home.keep_token(baton_store::NewToken { digest: [7; 32], user: "ada".into(), made_with: None, created_ms: NOW, until_ms: None }).await.unwrap();
+    home.keep_token(baton_store::NewToken { digest: [7; 32], user: "ada".into(), made_with: None, created_ms: NOW, until_ms: None, scope: None })
+        .await
+        .unwrap();
     assert_eq!(home.users().await.unwrap(), ["ada", "bob", "eve"].map(Into::into));
     home.drop_record(&"eve".into(), "item", "a").await.unwrap();
     assert_eq!(home.users().await.unwrap(), ["ada", "bob"].map(Into::into));

@@ -5,7 +5,7 @@ use baton_store::{NewToken, SESSIONS_MAX, TokenRow};
 use crate::hand::{NOW, TestStore};
 
 fn new(digest: u8, user: &str) -> NewToken {
-    NewToken { digest: [digest; 32], user: user.into(), made_with: None, created_ms: NOW, until_ms: None }
+    NewToken { digest: [digest; 32], user: user.into(), made_with: None, created_ms: NOW, until_ms: None, scope: None }
 }
 
 async fn user_of(home: &TestStore, digest: u8, now_ms: i64) -> Option<String> {
@@ -15,10 +15,12 @@ async fn user_of(home: &TestStore, digest: u8, now_ms: i64) -> Option<String> {
 pub(crate) async fn a_token_is_found_by_its_digest(home: TestStore) {
     assert_eq!(user_of(&home, 1, NOW).await, None);
     let ada = home.keep_token(new(1, "ada")).await.unwrap();
-    let bob = home.keep_token(new(2, "bob")).await.unwrap();
+    let bob = home.keep_token(NewToken { scope: Some("read".into()), ..new(2, "bob") }).await.unwrap();
     assert_eq!((user_of(&home, 1, NOW).await.as_deref(), user_of(&home, 2, i64::MAX).await.as_deref()), (Some("ada"), Some("bob")));
-    let row = |token: u64, user: &str| TokenRow { token, user: user.into(), made_with: None, created_ms: NOW, until_ms: None };
-    assert_eq!(home.tokens().await.unwrap(), [row(ada, "ada"), row(bob, "bob")]);
+    let row = |token: u64, user: &str| TokenRow { token, user: user.into(), made_with: None, created_ms: NOW, until_ms: None, scope: None };
+    let of_bob = TokenRow { scope: Some("read".into()), ..row(bob, "bob") };
+    assert_eq!(home.tokens().await.unwrap(), [row(ada, "ada"), of_bob.clone()]);
+    assert_eq!(home.token(&[2; 32], NOW).await.unwrap(), Some(of_bob));
 }
 
 pub(crate) async fn a_token_is_over_after_its_time(home: TestStore) {

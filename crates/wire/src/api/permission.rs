@@ -19,6 +19,43 @@ pub struct Permission {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread: Option<String>,
     pub created_ms: i64,
+    /// Whether it still holds.
+    pub state: PermissionState,
+    /// Of one whose tool or server changed: what changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<DefinitionPart>,
+}
+
+/// Whether a permission holds for what the tool and its server are now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PermissionState {
+    /// They are what they were when it was given.
+    Valid,
+    /// They changed; the next call is asked about.
+    Changed,
+    /// It was given before it was kept what they were; the next call is asked about.
+    Unbound,
+    /// What they are now is not known here; it is checked at the next call.
+    Unknown,
+}
+
+/// A part of what a tool and its server are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DefinitionPart {
+    /// The server's command or address, or its entry in the configuration.
+    Server,
+    /// The server's list of tools, or what it says of one of them.
+    Tools,
+    /// The tool's title or description.
+    Description,
+    /// The schema of its arguments.
+    Arguments,
+    /// The schema of its results.
+    Results,
+    /// Its annotations.
+    Hints,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
