@@ -212,8 +212,10 @@ async fn pump(mut guard: PumpGuard) {
         let decision = exchange(&inner, users, ended).await;
         let again = decision.again_ms.map_or(REPORT_EVERY, |ms| Duration::from_millis(ms).min(REPORT_EVERY));
         apply(&inner, decision);
-        // Either is a reason to report.
-        let _ = tokio::time::timeout(again, inner.changed.notified()).await;
+        if has_reported_calls {
+            // Either is a reason to report.
+            let _ = tokio::time::timeout(again, inner.changed.notified()).await;
+        }
     }
 }
 

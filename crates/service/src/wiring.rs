@@ -23,9 +23,17 @@ use crate::{audited, thread_files};
 /// An engine over the database, which is created if there is none. Must be called inside a runtime, because an engine spawns background tasks. Reports
 /// the chosen model unless `is_quiet`.
 pub async fn new_engine(globals: &GlobalArgs, model_options: &ModelOptions, is_quiet: bool) -> Result<(Engine, ModelProfile)> {
-    let store = globals.open_or_make().await?;
-    let setup = prepare_effects(globals, model_options, Some(&store), is_quiet).await?;
+    // Models and tools need a store that is shared. A file is made only when nothing else is wrong.
+    let shared = match globals.shared()? {
+        Some(_) => Some(globals.open_or_make().await?),
+        None => None,
+    };
+    let setup = prepare_effects(globals, model_options, shared.as_ref(), is_quiet).await?;
     let models = RunModels::recorded(setup.choice.as_ref());
+    let store = match shared {
+        Some(store) => store,
+        None => globals.open_or_make().await?,
+    };
     Ok((engine_in(setup.handler, store, globals, models)?, setup.profile))
 }
 

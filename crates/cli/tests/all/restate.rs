@@ -247,7 +247,8 @@ async fn flows_end_as_on_the_embedded_engine_with_the_same_events() {
         let body = json!({ "question": "What happens after a crash?", "flow": flow });
         let (ours, theirs) = (events_and_answer(&server, &body).await, events_and_answer(&embedded, &body).await);
         assert!(ours.0.len() > 2, "{flow}: {ours:?}");
-        assert_eq!(ours, theirs, "{flow}");
+        assert_eq!(ours.1, theirs.1, "{flow}");
+        assert_eq!(unordered(ours.0), unordered(theirs.0), "{flow}");
     }
     // A parent with a child run, under the sample script.
     let (cluster_sample, embedded_sample) = (Cluster::new().await, Home::new());
