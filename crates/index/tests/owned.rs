@@ -186,10 +186,13 @@ fn documents_of_others_are_indexed_while_a_hostile_one_occupies_a_reader() {
     });
 }
 
+/// By content and way of reading; `None` while they are being read.
+type ClaimedPassages = std::collections::BTreeMap<(String, String), Option<Vec<Passage>>>;
+
 /// What two servers share, in memory, with a count of the files that were read.
 #[derive(Default)]
 struct MemoryWork {
-    passages: std::sync::Mutex<std::collections::BTreeMap<(String, String), Option<Vec<Passage>>>>,
+    passages: std::sync::Mutex<ClaimedPassages>,
     keys: std::sync::atomic::AtomicUsize,
 }
 

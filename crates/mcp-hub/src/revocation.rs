@@ -26,6 +26,7 @@ pub enum Revocation {
 pub struct Logout {
     /// Whether there were tokens.
     pub had_tokens: bool,
+    /// What the authorization server was told.
     pub revocation: Revocation,
 }
 

@@ -1,4 +1,5 @@
 use std::io::Write as _;
+use std::sync::Arc;
 
 use audit::EventKind;
 use graph::{ToolDefinition, UserId};
@@ -56,21 +57,21 @@ impl Permissions {
         wiring::block_on(async {
             let store = globals.open_or_make().await?;
             match &self.action {
-                None | Some(Action::List) => self.list(&*store, globals).await?,
+                None | Some(Action::List) => self.list(&store, globals).await?,
                 Some(Action::Revoke { name }) => self.revoke(&*store, name, globals).await?,
-                Some(Action::Allow { name }) => self.allow(&*store, name, globals).await?,
+                Some(Action::Allow { name }) => self.allow(&store, name, globals).await?,
             }
             Ok(Exit::Well)
         })
     }
 
     /// Starts no server: what the tools are is what was last seen of them.
-    async fn list(&self, store: &dyn Store, globals: &GlobalArgs) -> Result<()> {
+    async fn list(&self, store: &Arc<dyn Store>, globals: &GlobalArgs) -> Result<()> {
         let mut out = anstream::stdout();
         let rows = store.permissions(&UserId::default()).await?;
         let hub = match globals.script {
             Some(_) => None,
-            None => Some(self.servers.hub(globals, &Config::read(globals)?, None, None)?),
+            None => Some(self.servers.hub(globals, &Config::read(globals)?, None, None, Some(store))?),
         };
         if rows.is_empty() && !self.json {
             writeln!(out, "no tool is allowed for good")?;
@@ -115,11 +116,11 @@ impl Permissions {
         Ok(())
     }
 
-    async fn allow(&self, store: &dyn Store, name: &str, globals: &GlobalArgs) -> Result<()> {
+    async fn allow(&self, store: &Arc<dyn Store>, name: &str, globals: &GlobalArgs) -> Result<()> {
         let config = Config::read(globals)?;
         check_server_is_known(name, &self.servers.names(globals, &config)?)?;
         let registry = self.servers.registry(&config).await?;
-        let hub = self.servers.hub(globals, &config, None, registry.as_ref())?;
+        let hub = self.servers.hub(globals, &config, None, registry.as_ref(), Some(store))?;
         hub.list_registry_tools().await;
         // The permission is for what the tool is now, so its server is asked.
         let definition = hub.connected_definition(name).await.map_err(super::service_error);
