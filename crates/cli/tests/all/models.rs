@@ -43,8 +43,12 @@ fn doctor_says_which_and_why_and_never_a_key() {
     };
     let said = doctor(&[], &["doctor", "--json"]);
     let value: Value = serde_json::from_str(&said.out).unwrap();
-    // Pulling is allowed by default; the environment's BATON_NO_PULL applies to commands that run flows.
-    assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("embedded"), 6));
+    // These tests download nothing, and doctor says what `ask` would use.
+    assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("extraction"), 6));
+    let said = doctor(&[("BATON_NO_PULL", "0")], &["doctor", "--json"]);
+    let value: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!(value["model"]["by"], "embedded");
+    assert!(value["model"]["ways"][4]["detail"].as_str().unwrap().contains("are downloaded when it is first used"), "{value}");
     let said = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
     assert!(said.out.starts_with("model openai/gpt-4.1-mini: "), "{}", said.out);
     assert!(!said.out.contains("sk-very-secret") && !said.err.contains("sk-very-secret"));

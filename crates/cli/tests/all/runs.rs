@@ -123,7 +123,7 @@ fn flows_are_drawn() {
     let names = |out: &str| out.lines().skip(1).map(|line| line.split_whitespace().next().unwrap().to_owned()).collect::<Vec<_>>();
     let listed = home.well(&["flows"]).out;
     assert_eq!(names(&listed), ["auto", "direct", "search", "chat", "reason", "panel", "report", "supervise"]);
-    assert!(listed.contains("looks things up with tools"), "each flow is described: {listed}");
+    assert!(listed.contains("searches with tools"), "each flow is described: {listed}");
     assert_eq!(names(&home.well(&["flows", "--all"]).out).len(), 17);
     assert!(home.well(&["flows", "research"]).out.contains("critic → plan, approve"));
     assert!(home.well(&["flows", "team", "--mermaid"]).out.starts_with("flowchart TD\n"));
