@@ -95,8 +95,8 @@ mod tests {
     #[test]
     fn nodes_to_wait_after_are_nodes_to_wait_before() {
         let graph = json!({ "start": "plan", "nodes": [
-            { "name": "plan", "to": ["act"] }, { "name": "act", "to": ["act", "check", "tell"] }, { "name": "check", "to": ["tell"] }, { "name": "tell", "to": ["end", graph::END] },
-            { "name": "end", "to": [graph::END] },
+            { "name": "plan", "to": ["act"] }, { "name": "act", "to": ["act", "check", "tell"] }, { "name": "check", "to": ["tell"] }, { "name": "tell", "to": ["file", graph::END] },
+            { "name": "file", "to": [graph::END] },
         ] });
         let read = |before: &[&str], after: &[&str]| {
             let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -105,10 +105,10 @@ mod tests {
         };
         assert_eq!(read(&["*"], &[]).unwrap(), [("*".to_owned(), 0)]);
         assert_eq!(read(&["act", "act"], &["*"]).unwrap(), [("act".to_owned(), 0), ("*".to_owned(), 1)]);
-        assert_eq!(read(&[], &["tell"]).unwrap(), [("end".to_owned(), 1)]);
-        assert_eq!(read(&[], &["end"]).unwrap(), []);
+        assert_eq!(read(&[], &["tell"]).unwrap(), [("file".to_owned(), 1)]);
+        assert_eq!(read(&[], &["file"]).unwrap(), []);
         for (before, after, words) in [
-            (&["nobody"][..], &[][..], "plan, act, check, tell, end"),
+            (&["nobody"][..], &[][..], "plan, act, check, tell, file"),
             (&[][..], &["nobody"][..], "interrupt_after"),
             // `act` is also reached from `plan`, `tell` from `check`.
             (&[][..], &["plan"][..], "act comes after act"),
