@@ -5,16 +5,24 @@ use std::path::{Path, PathBuf};
 
 use tonic_prost_build::Builder;
 
+const KSERVE: &str = "crates/models/src/triton/kserve.proto";
+
 #[test]
 fn the_kserve_client_and_messages_are_what_the_proto_says() {
     let client = |builder: Builder| builder.build_server(false);
-    renew(client, "crates/models/src/triton/kserve.rs");
+    renew(KSERVE, "inference", client, "crates/models/src/triton/kserve.rs");
 }
 
 #[test]
 fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
     let server = |builder: Builder| builder.build_client(false).extern_path(".inference", "::models::triton::kserve");
-    renew(server, "lab/tests/models/kserve_server.rs");
+    renew(KSERVE, "inference", server, "lab/tests/models/kserve_server.rs");
+}
+
+#[test]
+fn the_messages_of_a2a_over_grpc_are_what_the_proto_says() {
+    let messages = |builder: Builder| builder.build_client(false).build_server(false);
+    renew("crates/wire/src/a2a/a2a.proto", "lf.a2a.v1", messages, "crates/wire/src/a2a/proto.rs");
 }
 
 /// `cargo run -p baton-lab --bin train_router` reports their accuracy.
@@ -47,16 +55,17 @@ fn every_flow_is_drawn_in_the_guide() {
     keep(&path, format!("{before}{BEGIN}{drawn}\n{END}{after}"));
 }
 
-fn renew(set: impl Fn(Builder) -> Builder, path: &str) {
+/// Compares the code of a package of protobuf with the file that has it.
+fn renew(proto: &str, package: &str, set: impl Fn(Builder) -> Builder, path: &str) {
     let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
-    let proto = root.join("crates/models/src/triton/kserve.proto");
-    let includes: PathBuf = root.join("crates/models/src/triton");
+    let proto = root.join(proto);
+    let includes: PathBuf = proto.parent().expect("it is in a folder").to_owned();
     let files = protox::compile([&proto], [&includes]).expect("the proto compiles");
     let out = tempfile::tempdir().expect("a directory");
     // Comments would be parsed as Markdown by rustdoc.
     let builder = tonic_prost_build::configure().build_transport(false).disable_comments(["."]).btree_map(".").out_dir(out.path());
     set(builder).compile_fds(files).expect("code is generated");
-    let code = std::fs::read_to_string(out.path().join("inference.rs")).expect("the code");
+    let code = std::fs::read_to_string(out.path().join(format!("{package}.rs"))).expect("the code");
     keep(&root.join(path), code);
 }
 

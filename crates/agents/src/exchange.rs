@@ -16,10 +16,10 @@ use sse_stream::{Sse, SseStream};
 use crate::langserve::{BodyError, DEPTH, KEY, Service, reached, read, sorted};
 use crate::traceparent;
 
-const REPLY_BYTES_MAX: usize = 6 << 20;
+pub(crate) const REPLY_BYTES_MAX: usize = 6 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
 /// Bytes of one stream; a longer one is given up, and what became of the call is asked instead.
-const STREAM_BYTES_MAX: usize = 64 << 20;
+pub(crate) const STREAM_BYTES_MAX: usize = 64 << 20;
 /// Bytes of one event of a stream.
 const EVENT_BYTES_MAX: usize = REPLY_BYTES_MAX;
 

@@ -270,7 +270,7 @@ impl Remote<'_> {
     async fn outcome(&self) -> Result<Value, Failure> {
         let mut state = self.get(&format!("/threads/{}/state", self.thread)).await?;
         let interrupts: Vec<Interrupt> = interrupts(&state);
-        let mut values = turned(state["values"].take());
+        let mut values = turned(values_of(&mut state));
         if interrupts.is_empty() {
             return Ok(values);
         }
@@ -294,6 +294,11 @@ impl Remote<'_> {
         let prompt: String = prompt.chars().take(QUESTION_CHARS_MAX).collect();
         json!({ "prompt": prompt, "schema": schema, "thread": self.thread, "interrupt": interrupt.id })
     }
+}
+
+/// The values of a state; of what is no state there are none.
+fn values_of(state: &mut Value) -> Value {
+    state.get_mut("values").map(Value::take).unwrap_or_default()
 }
 
 fn interrupts(state: &Value) -> Vec<Interrupt> {
@@ -332,6 +337,28 @@ mod tests {
         let key = "0123456789abcdef0123456789abcdef";
         assert_eq!(uuid_of(key), "01234567-89ab-8def-a123-456789abcdef");
         assert_eq!(uuid_of(key), uuid_of(key));
+    }
+
+    /// Servers answer anything at all. `BATON_MANGLED` says how often.
+    #[test]
+    fn p8_mangled_graph_replies_never_panic() {
+        use scripted::mangled;
+        let state = json!({ "values": { "messages": [{ "type": "ai", "content": "x" }], "next": "", "context": {} },
+            "tasks": [{ "interrupts": [{ "value": { "question": "Really?" }, "id": "i1" }], "error": null }], "interrupts": [] })
+        .to_string();
+        let run = json!({ "run_id": "r", "thread_id": "t", "assistant_id": "a", "created_at": "", "updated_at": "", "status": "running", "metadata": {}, "kwargs": {} }).to_string();
+        let chunk = json!([{ "type": "AIMessageChunk", "content": [{ "type": "text", "text": "hi" }] }, {}]).to_string();
+        let (mut good, count) = (0, mangled::count());
+        for (seed, whole) in [(1, &state), (2, &run), (3, &chunk)] {
+            for bytes in mangled::mangled(whole.as_bytes(), seed).take(count.div_ceil(3)) {
+                let text = String::from_utf8_lossy(&bytes);
+                assert!(piece(&text).is_none_or(|text| text.len() < 10_000) && error_words(&text).chars().count() <= 400);
+                let Ok(mut read) = serde_json::from_slice::<Value>(&bytes) else { continue };
+                good += usize::from(!interrupts(&read).is_empty() || Run::deserialize(&read).is_ok() || piece(&text).is_some());
+                turned(values_of(&mut read));
+            }
+        }
+        assert!(good > 0 && good < count, "{good} of {count}");
     }
 
     #[test]

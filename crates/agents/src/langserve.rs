@@ -45,6 +45,7 @@ pub(crate) struct Service {
     is_here: bool,
     /// Created on first use: most processes call no agent.
     client: OnceLock<reqwest::Client>,
+    http2_client: OnceLock<reqwest::Client>,
     /// Its input schema and when it was fetched; an inner `None`: the service has none.
     schema: Mutex<Option<(Instant, Option<Value>)>>,
 }
@@ -76,19 +77,40 @@ impl Service {
             .host_str()
             .is_some_and(|host| host == "localhost" || host.trim_matches(['[', ']']).parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback()));
         let base = url.trim_end_matches('/').to_owned();
-        Ok(Service { base, path: path.trim_matches('/').to_owned(), token, is_here, client: OnceLock::new(), schema: Mutex::new(None) })
+        Ok(Service {
+            base,
+            path: path.trim_matches('/').to_owned(),
+            token,
+            is_here,
+            client: OnceLock::new(),
+            http2_client: OnceLock::new(),
+            schema: Mutex::new(None),
+        })
     }
 
     pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
-        if let Some(client) = self.client.get() {
+        self.made(&self.client, |builder| builder)
+    }
+
+    /// One that speaks HTTP/2 from the first byte on, as gRPC does.
+    pub(crate) fn http2_client(&self) -> Result<&reqwest::Client, String> {
+        self.made(&self.http2_client, reqwest::ClientBuilder::http2_prior_knowledge)
+    }
+
+    fn made<'c>(
+        &self,
+        place: &'c OnceLock<reqwest::Client>,
+        set: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
+    ) -> Result<&'c reqwest::Client, String> {
+        if let Some(client) = place.get() {
             return Ok(client);
         }
         // Fails if a provider is installed already, which is fine.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
         let builder = if self.is_here { builder.no_proxy() } else { builder };
-        let client = builder.build().map_err(|error| format!("no HTTP client: {error}"))?;
-        Ok(self.client.get_or_init(|| client))
+        let client = set(builder).build().map_err(|error| format!("no HTTP client: {error}"))?;
+        Ok(place.get_or_init(|| client))
     }
 
     pub(crate) fn at(&self, what: &str) -> String {

@@ -75,6 +75,8 @@ pub struct Agent {
     /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant; for A2A the path
     /// below which the agent's card is.
     pub path: Option<String>,
+    /// For A2A, where it takes requests over gRPC: `http://localhost:50051`. Its card is still read at `url`.
+    pub grpc_url: Option<String>,
     /// What it can do; by default the capabilities in its description, or its name.
     pub capabilities: Vec<String>,
     /// A line for the planner.
@@ -130,12 +132,18 @@ enum Remote {
 
 impl Remote {
     fn of(agent: &Agent, token: Option<String>) -> Result<Remote, String> {
+        if agent.grpc_url.is_some() && agent.protocol != Protocol::A2a {
+            return Err("grpc_url is for agents of protocol = \"a2a\"".to_owned());
+        }
         match agent.protocol {
             Protocol::LangServe => Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map(Remote::LangServe),
             Protocol::LangGraph => {
                 langgraph::Graph::new(&agent.url, agent.path.as_deref().unwrap_or(langgraph::ASSISTANT), token).map(Remote::LangGraph)
             }
-            Protocol::A2a => a2a::Agent::new(&agent.url, agent.path.as_deref().unwrap_or_default(), token).map(|agent| Remote::A2a(Box::new(agent))),
+            Protocol::A2a => {
+                let path = agent.path.as_deref().unwrap_or_default();
+                a2a::Agent::new(&agent.url, path, agent.grpc_url.as_deref(), token).map(|agent| Remote::A2a(Box::new(agent)))
+            }
         }
     }
 

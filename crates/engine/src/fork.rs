@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use graph::{Breakpoint, Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::driver::RunSource;
 use crate::open::{Pages, decode, start_of};
@@ -22,6 +22,8 @@ pub struct Fork {
     pub thread: Option<ThreadId>,
     /// Nodes before which the new run waits, [`graph::EVERY_NODE`] for all; not before the first one that it performs.
     pub breakpoints: Vec<String>,
+    /// The step is one of a breakpoint at which the run waits: the new run goes on from there.
+    pub passes_breakpoint: bool,
     /// The id of the new run, for callers that subscribe before it starts.
     pub run: Option<RunId>,
 }
@@ -40,7 +42,7 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         // Permissions of the forked run do not apply to the new one.
         context: RunContext {
             allowed: Vec::new(),
-            breakpoints: breakpoints(&then.context.breakpoints, &fork.breakpoints, fork.at_step),
+            breakpoints: breakpoints(&then.context.breakpoints, &fork.breakpoints, fork.at_step, fork.passes_breakpoint),
             ..then.context
         },
         // Replies and state that the caller supplied are unchecked input.
@@ -74,6 +76,9 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
     for (index, value) in fork.replies {
         past.extend(machine.feed(TaskId { step: fork.at_step, index }, 1, Reply::ok(value))?);
     }
+    if fork.passes_breakpoint {
+        past.extend(machine.feed(TaskId { step: fork.at_step, index: 0 }, 1, Reply::ok(json!({ "continue": true })))?);
+    }
     let place = inner.clone().place().await?;
     let machine = std::sync::Mutex::new(Some(machine));
     let source = || {
@@ -85,9 +90,10 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
     inner.begin_run(source, place).await.map(|_| new.clone())
 }
 
-/// The past of the new run waits where the old one did, what follows where the caller wants it.
-fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64) -> Vec<Breakpoint> {
-    let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(at_step, |until| until.min(at_step))), ..one.clone() };
+/// The past of the new run waits where the old one did, what follows where the caller wants it. `with_step`: the step itself belongs to the past.
+fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64, with_step: bool) -> Vec<Breakpoint> {
+    let past = at_step + u64::from(with_step);
+    let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(past, |until| until.min(past))), ..one.clone() };
     let from = |before: &String| Breakpoint { from_step: at_step + 1, ..Breakpoint::new(before.as_str()) };
     // One that would begin where it ends never holds; without this, each fork of a fork would have more of them.
     old.iter().filter(|one| one.from_step < at_step).map(until).chain(new.iter().map(from)).collect()

@@ -1,37 +1,54 @@
-//! Takes connections and gives each to the router: HTTP/1.1, with limits on how many there are and on how long a request's headers may take.
+//! Takes connections and gives each to the router: HTTP/1.1 or HTTP/2, with limits on how many there are and on how long a request's headers may take.
 //!
-//! `axum::serve` has no such limits, so this is its loop again with hyper's own settings. A connection whose request was admitted by the guard is kept until
+//! `axum::serve` has no such limits, so this is its loop again with hyper's own settings. A connection with a request that the guard admitted is kept until
 //! its response is complete. Any other, idle or still sending headers, is closed when a new one needs its place, the oldest first: clients that open
 //! connections and send nothing cannot keep others out.
+//!
+//! HTTP/2 is what clients of gRPC need. Over TLS it is agreed on with ALPN; without, a client that begins with the preface of HTTP/2 means it.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::{HeaderValue, Version, header};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, OnceCell, watch};
 use tower::{ServiceExt as _, service_fn};
 
 use crate::guarded_body::GuardedBody;
 use crate::limits::{Limits, count};
 use crate::peer_user;
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 
 const HEADERS_MAX: usize = 64;
 /// Bytes that are read ahead: the headers of a request fit in here, or it is refused.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Requests at the same time on one connection of HTTP/2. Each is also counted for its user.
+const STREAMS_MAX: u32 = 128;
+/// Bytes that one request, and all requests of a connection, may send ahead of what is read.
+const STREAM_WINDOW_BYTES: u32 = 64 << 10;
+const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
+/// Bytes of one response that wait to be sent.
+const SEND_BUFFER_BYTES_MAX: usize = 64 << 10;
+/// A peer of HTTP/2 that is gone without a word is noticed after this time and a bit.
+const PING_EVERY: Duration = Duration::from_secs(20);
+const PING_MAX: Duration = Duration::from_secs(20);
+/// How a connection of HTTP/2 begins; no method of HTTP/1 does.
+const PREFACE: &[u8] = b"PRI";
+/// Pause between two looks at a connection of which less than that has arrived.
+const PREFACE_PAUSE: Duration = Duration::from_millis(10);
 /// Pause after an error that is not one connection's, such as too many open files.
 const ERROR_PAUSE: Duration = Duration::from_millis(50);
 
@@ -43,15 +60,21 @@ pub struct Peer {
     /// Whether TLS ends here.
     pub(crate) is_tls: bool,
     state: Arc<ConnectionState>,
+    request: Arc<RequestState>,
 }
 
 #[derive(Default)]
 struct ConnectionState {
-    /// A request was admitted and its response is not complete.
-    is_admitted: AtomicBool,
+    /// Requests that were admitted and whose responses are not complete.
+    admitted: AtomicUsize,
     /// The account at the other end, once it was looked up.
     account: OnceCell<Option<u32>>,
     close: Notify,
+}
+
+#[derive(Default)]
+struct RequestState {
+    is_admitted: AtomicBool,
 }
 
 impl Peer {
@@ -61,7 +84,12 @@ impl Peer {
     }
 
     pub fn new(remote: SocketAddr, local: SocketAddr) -> Peer {
-        Peer { remote, local, is_tls: false, state: Arc::default() }
+        Peer { remote, local, is_tls: false, state: Arc::default(), request: Arc::default() }
+    }
+
+    /// The same connection, for another request on it.
+    fn for_request(&self) -> Peer {
+        Peer { request: Arc::default(), ..self.clone() }
     }
 
     /// The account of this machine that opened the connection, if that can be known.
@@ -71,16 +99,20 @@ impl Peer {
 
     /// Keeps the connection until the response to its request is complete.
     pub(crate) fn admit(&self) {
-        self.state.is_admitted.store(true, Ordering::Relaxed);
+        if !self.request.is_admitted.swap(true, Ordering::Relaxed) {
+            self.state.admitted.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
 /// Ends what [`Peer::admit`] began.
-struct Response(Arc<ConnectionState>);
+struct Response(Peer);
 
 impl Drop for Response {
     fn drop(&mut self) {
-        self.0.is_admitted.store(false, Ordering::Relaxed);
+        if self.0.request.is_admitted.swap(false, Ordering::Relaxed) {
+            self.0.state.admitted.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -131,9 +163,19 @@ pub async fn listen_with(
         tokio::spawn(async move {
             let state = peer.state.clone();
             let serving = async {
-                let Some(acceptor) = acceptor else { return serve_stream(stream, router, peer, header_time).await };
+                let Some(acceptor) = acceptor else {
+                    match tokio::time::timeout(header_time, begins_http2(&stream)).await {
+                        Ok(Ok(is_http2)) => serve_stream(stream, is_http2, router, peer, header_time).await,
+                        Ok(Err(error)) => tracing::debug!(%remote, "a connection ended: {error}"),
+                        Err(_) => tracing::debug!(%remote, "a connection took too long to begin a request"),
+                    }
+                    return;
+                };
                 match tokio::time::timeout(header_time, acceptor.accept(stream)).await {
-                    Ok(Ok(stream)) => serve_stream(stream, router, peer, header_time).await,
+                    Ok(Ok(stream)) => {
+                        let is_http2 = stream.get_ref().1.alpn_protocol() == Some(tls::HTTP2);
+                        serve_stream(stream, is_http2, router, peer, header_time).await;
+                    }
                     Ok(Err(error)) => tracing::debug!(%remote, "no TLS: {error}"),
                     Err(_) => tracing::debug!(%remote, "a connection took too long to begin TLS"),
                 }
@@ -148,23 +190,68 @@ pub async fn listen_with(
     }
 }
 
+/// Whether a client means HTTP/2, by the first bytes it sends; they are left to be read again.
+async fn begins_http2(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let arrived = stream.peek(&mut first).await?;
+        if arrived == PREFACE.len() || arrived == 0 || !PREFACE.starts_with(&first[..arrived]) {
+            return Ok(first[..arrived] == *PREFACE);
+        }
+        // The rest is on its way; peeking again at once would find the same bytes.
+        tokio::time::sleep(PREFACE_PAUSE).await;
+    }
+}
+
 /// Answers the requests of one connection until it ends.
-async fn serve_stream<S>(stream: S, router: Router, peer: Peer, header_time: Duration)
+async fn serve_stream<S>(stream: S, is_http2: bool, router: Router, peer: Peer, header_time: Duration)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let remote = peer.remote;
-    let service = service_fn(move |request: hyper::Request<Incoming>| {
+    let service = TowerToHyperService::new(service_fn(move |request: hyper::Request<Incoming>| {
         let mut request: Request = request.map(Body::new);
+        let peer = peer.for_request();
+        name_host(&mut request);
         request.extensions_mut().insert(peer.clone());
-        let (router, ended) = (router.clone(), Response(peer.state.clone()));
+        let (router, ended) = (router.clone(), Response(peer));
         async move { router.oneshot(request).await.map(|response| response.map(|body| GuardedBody::new(body, ended))) }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
+    }));
+    let stream = TokioIo::new(stream);
+    let served = match is_http2 {
+        false => {
+            let mut builder = http1::Builder::new();
+            builder.timer(TokioTimer::new()).header_read_timeout(header_time).max_headers(HEADERS_MAX).max_buf_size(BUFFER_BYTES_MAX);
+            builder.serve_connection(stream, service).await
+        }
+        true => {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .max_concurrent_streams(STREAMS_MAX)
+                .max_header_list_size(BUFFER_BYTES_MAX as u32)
+                .initial_stream_window_size(STREAM_WINDOW_BYTES)
+                .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
+                .max_send_buf_size(SEND_BUFFER_BYTES_MAX)
+                .keep_alive_interval(PING_EVERY)
+                .keep_alive_timeout(PING_MAX);
+            builder.serve_connection(stream, service).await
+        }
+    };
     // The error concerns this connection only; hyper has answered it as far as that was possible.
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service)).await {
+    if let Err(error) = served {
         tracing::debug!(%remote, "a connection ended: {error}");
+    }
+}
+
+/// HTTP/2 has the host in the address of the request. Everything here looks for it in `Host`, which therefore must not say anything else.
+fn name_host(request: &mut Request) {
+    if request.version() != Version::HTTP_2 {
+        return;
+    }
+    match request.uri().authority().and_then(|host| HeaderValue::from_str(host.as_str()).ok()) {
+        Some(host) => drop(request.headers_mut().insert(header::HOST, host)),
+        None => drop(request.headers_mut().remove(header::HOST)),
     }
 }
 
@@ -235,7 +322,7 @@ impl Table {
 impl OpenConnections {
     fn close_oldest(&mut self, of: Option<IpAddr>) -> bool {
         let is_closable = |(_, (network, state)): &(&u64, &(IpAddr, Arc<ConnectionState>))| {
-            of.is_none_or(|of| of == *network) && !state.is_admitted.load(Ordering::Relaxed)
+            of.is_none_or(|of| of == *network) && state.admitted.load(Ordering::Relaxed) == 0
         };
         let Some((&number, (_, state))) = self.by_number.iter().find(is_closable) else { return false };
         state.close.notify_one();

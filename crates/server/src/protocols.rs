@@ -24,6 +24,7 @@ const ALL: &[Protocol] = &[
     // The longer prefix first.
     Protocol { prefix: "/a2a/v1", routes: a2a::no_more_routes, error: a2a::rest_error },
     Protocol { prefix: "/a2a", routes: a2a::routes, error: a2a::rpc_error },
+    Protocol { prefix: wire::a2a::grpc::SERVICE, routes: a2a::no_more_routes, error: a2a::grpc_error },
     Protocol { prefix: "/ag-ui", routes: agui::routes, error: agui::error },
     Protocol { prefix: "/mcp", routes: mcp_flows::routes, error: mcp_flows::error },
 ];

@@ -19,3 +19,4 @@ pub mod langgraph;
 pub mod langserve;
 pub mod openai;
 pub mod registry;
+pub mod timestamp;

@@ -1,16 +1,17 @@
-"""An agent written with `a2a-sdk`: `agent.py PORT MODE`. It keeps its tasks in memory only."""
+"""An agent written with `a2a-sdk`: `agent.py PORT MODE [GRPC_PORT]`. It keeps its tasks in memory only."""
 import asyncio
 import json
 import os
 import sys
 
+import grpc
 import uvicorn
 from a2a.helpers import new_task_from_user_message, new_text_message, new_text_part
 from a2a.server.agent_execution import AgentExecutor
-from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.request_handlers import DefaultRequestHandler, GrpcHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes, create_rest_routes
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, a2a_pb2_grpc
 from starlette.applications import Starlette
 
 port, mode = int(sys.argv[1]), sys.argv[2]
@@ -46,12 +47,16 @@ class Oceanographer(AgentExecutor):
         await TaskUpdater(event_queue, context.task_id, context.context_id).cancel()
 
 
+grpc_port = int(sys.argv[3]) if len(sys.argv) > 3 else None
 binding = "HTTP+JSON" if mode.endswith("resting") else "JSONRPC"
+place = AgentInterface(url=f"http://localhost:{port}/", protocol_binding=binding, protocol_version="1.0")
+if grpc_port is not None:
+    place = AgentInterface(url=f"localhost:{grpc_port}", protocol_binding="GRPC", protocol_version="1.0")
 card = AgentCard(
     name="Oceanographer",
     description="Knows all about the sea",
     version="1.0.0",
-    supported_interfaces=[AgentInterface(url=f"http://localhost:{port}/", protocol_binding=binding, protocol_version="1.0")],
+    supported_interfaces=[place],
     capabilities=AgentCapabilities(streaming=not mode.endswith("polled")),
     default_input_modes=["text/plain"],
     default_output_modes=["text/plain"],
@@ -66,6 +71,11 @@ app = Starlette(routes=routes)
 class Server(uvicorn.Server):
     async def startup(self, sockets=None):
         await super().startup(sockets)
+        if grpc_port is not None:
+            self.grpc = grpc.aio.server()
+            a2a_pb2_grpc.add_A2AServiceServicer_to_server(GrpcHandler(handler), self.grpc)
+            self.grpc.add_insecure_port(f"127.0.0.1:{grpc_port}")
+            await self.grpc.start()
         print(json.dumps({"url": f"http://127.0.0.1:{port}"}), flush=True)
 
 

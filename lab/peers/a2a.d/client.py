@@ -1,4 +1,4 @@
-"""The client of `a2a-sdk` against `baton serve`, whose users have tokens, over both bindings: `client.py BATON FOLDER`."""
+"""The client of `a2a-sdk` against `baton serve`, whose users have tokens, over all bindings: `client.py BATON FOLDER`."""
 import asyncio
 import json
 import sys
@@ -8,6 +8,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from uuid import uuid4
 
+import grpc
 import httpx
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.helpers import get_artifact_text, get_message_text
@@ -37,7 +38,32 @@ folder.mkdir(parents=True, exist_ok=True)
 (folder / "baton.toml").write_text('[notify]\nnetworks = ["127.0.0.1"]\n')
 command = [baton, "--config", folder / "baton.toml", "--script", Path(__file__).with_name("agent.script"), "--db", folder / "serve.db", "serve", "--port", "0", "--json"]
 TIDES = "Tides are caused by the moon"
-BINDINGS = ["JSONRPC", "HTTP+JSON"]
+BINDINGS = ["JSONRPC", "HTTP+JSON", "GRPC"]
+
+
+class Bearer:
+    """A token with every call of gRPC. The library takes an interceptor for one kind of call only."""
+
+    def __init__(self, key):
+        self.key = key
+
+    def with_token(self, details):
+        return details._replace(metadata=[*(details.metadata or []), ("authorization", f"Bearer {self.key}")])
+
+
+class BearerOfCalls(Bearer, grpc.aio.UnaryUnaryClientInterceptor):
+    async def intercept_unary_unary(self, proceed, details, request):
+        return await proceed(self.with_token(details), request)
+
+
+class BearerOfStreams(Bearer, grpc.aio.UnaryStreamClientInterceptor):
+    async def intercept_unary_stream(self, proceed, details, request):
+        return await proceed(self.with_token(details), request)
+
+
+def channels(key):
+    """For addresses as the card names them."""
+    return lambda url: grpc.aio.insecure_channel(url.removeprefix("http://"), interceptors=[BearerOfCalls(key), BearerOfStreams(key)])
 
 
 def request(text, task="", context="", message_id="", at_once=False, push=None, **baton_options):
@@ -61,7 +87,7 @@ class Client:
     async def __aenter__(self):
         self.http = httpx.AsyncClient(headers={"Authorization": f"Bearer {self.key}"}, timeout=60)
         self.card = await A2ACardResolver(self.http, self.url + self.path).get_agent_card()
-        make = lambda streaming: ClientFactory(ClientConfig(streaming=streaming, httpx_client=self.http, supported_protocol_bindings=[self.binding])).create(self.card)
+        make = lambda streaming: ClientFactory(ClientConfig(streaming=streaming, httpx_client=self.http, grpc_channel_factory=channels(self.key), supported_protocol_bindings=[self.binding])).create(self.card)
         self.streams, self.plain = make(True), make(False)
         return self
 
@@ -204,6 +230,13 @@ async def fails(ada, bob):
     picture = SendMessageRequest(message=Message(message_id=str(uuid4()), role=Role.ROLE_USER, parts=[Part(raw=b"png", media_type="image/png")]))
     await refused(errors.ContentTypeNotSupportedError, ada.plain.send_message(picture))
     await refused(errors.InvalidParamsError, ada.plain.send_message(SendMessageRequest(message=Message(message_id="x", role=Role.ROLE_USER))))
+    if ada.binding == "GRPC":
+        async with grpc.aio.insecure_channel(ada.url.removeprefix("http://")) as nobody:
+            call = nobody.unary_unary("/lf.a2a.v1.A2AService/GetTask", GetTaskRequest.SerializeToString)
+            try:
+                raise AssertionError(await call(GetTaskRequest(id="x")))
+            except grpc.aio.AioRpcError as error:
+                assert error.code() == grpc.StatusCode.UNAUTHENTICATED and "token" in error.details(), error
     older = await ada.http.post(f"{ada.url}/a2a", headers={"A2A-Version": "0.3"}, json={"jsonrpc": "2.0", "id": 1, "method": "message/send", "params": {}})
     assert older.json()["error"]["code"] == -32009, older.text
 

@@ -11,14 +11,17 @@ from serving import free_port
 
 baton, folder = sys.argv[1], Path(sys.argv[2]).resolve()
 folder.mkdir(parents=True, exist_ok=True)
-port = free_port()
+port, grpc_port = free_port(), free_port()
+# Whether the agent speaks gRPC, at a port of its own.
+over_grpc = False
 begun = folder / "begun"
 begun.write_text("")
 os.environ["BEGUN"] = str(begun)
 
 
 def agent(mode):
-    return started([sys.executable, Path(__file__).with_name("agent.py"), port, mode], folder / "agent.log")
+    more = [grpc_port] if over_grpc else []
+    return started([sys.executable, Path(__file__).with_name("agent.py"), port, mode, *more], folder / "agent.log")
 
 
 def command(*words):
@@ -26,6 +29,7 @@ def command(*words):
     config.write_text(
         'model = "extract"\n[team]\nagent_s_max = 60\nattempts_max = 6\nretries_max = 1\n'
         f'[agents.oceanographer]\nprotocol = "a2a"\nurl = "http://127.0.0.1:{port}"\n'
+        + (f'grpc_url = "http://127.0.0.1:{grpc_port}"\n' if over_grpc else "")
     )
     return [str(word) for word in [baton, "--config", config, "--db", folder / "drive.db", *words]]
 
@@ -115,6 +119,18 @@ def we_cancel(mode):
             time.sleep(0.1)
 
 
+def on_grpc(test):
+    def tested():
+        global over_grpc
+        over_grpc = True
+        try:
+            test()
+        finally:
+            over_grpc = False
+
+    return tested
+
+
 for name, test in {
     "answers": lambda: answers("plain"),
     "answers over HTTP+JSON": lambda: answers("resting"),
@@ -127,6 +143,13 @@ for name, test in {
     "we cancel": lambda: we_cancel("slowly"),
     "we cancel over HTTP+JSON": lambda: we_cancel("slowly-resting"),
     "we cancel without streams": lambda: we_cancel("slowly-polled"),
+    "answers over gRPC": on_grpc(lambda: answers("plain")),
+    "answers over gRPC without streams": on_grpc(lambda: answers("polled")),
+    "fails over gRPC": on_grpc(lambda: fails("failing", "it hurts")),
+    "asks over gRPC": on_grpc(asks),
+    "we are killed over gRPC": on_grpc(we_are_killed),
+    "they are killed over gRPC": on_grpc(they_are_killed),
+    "we cancel over gRPC": on_grpc(lambda: we_cancel("slowly")),
 }.items():
     test()
     print("ok", name, flush=True)

@@ -40,6 +40,16 @@ const tests = {
     const values = await client.runs.wait(thread_id, "research", { command: { resume: { approve: true } } });
     assert.match(values.answer, /moon/);
   },
+  async breakpoints() {
+    const { thread_id } = await client.threads.create();
+    const input = { question: "what are tides?" };
+    const paused = await client.runs.wait(thread_id, "research", { input, interruptBefore: ["look_up"] });
+    assert.equal(paused.__interrupt__, undefined);
+    const state = await client.threads.getState(thread_id);
+    assert.deepEqual(state.next, ["look_up"]);
+    assert.equal((await client.threads.get(thread_id)).status, "interrupted");
+    assert.match((await client.runs.wait(thread_id, "research", { input: null })).answer, /moon/);
+  },
   async reconnects() {
     const { thread_id } = await client.threads.create();
     const run = await client.runs.create(thread_id, "research", { input: { question: "tides?" }, streamResumable: true });

@@ -109,7 +109,7 @@ def errors():
     assert status_of(lambda: client.runs.wait(None, "nobody", input=asks("x"))) == 422
     assert status_of(lambda: client.threads.get("00000000-0000-4000-8000-000000000000")) == 404
     thread = client.threads.create()["thread_id"]
-    assert status_of(lambda: client.runs.wait(thread, "direct", input=asks("x"), interrupt_before=["answer"])) == 422
+    assert status_of(lambda: client.runs.wait(thread, "direct", input=asks("x"), interrupt_before=["nobody"])) == 422
     assert status_of(lambda: client.runs.create(thread, "direct", input=asks("x"), webhook="http://127.0.0.1:1/")) == 422
 
 
@@ -124,6 +124,27 @@ def interrupts():
     result = remote.invoke(Command(resume={"approve": True}), config)
     assert "moon" in result["answer"], result
     assert client.threads.get(config["configurable"]["thread_id"])["status"] == "idle"
+
+
+def breakpoints():
+    """`interrupt_before` and `interrupt_after`: the run waits there, asks nothing, and goes on without input."""
+    for stops in [{"interrupt_before": ["look_up"]}, {"interrupt_before": "*"}, {"interrupt_after": "*"}]:
+        thread = client.threads.create()["thread_id"]
+        values = client.runs.wait(thread, "research", input={"question": "what are tides?"}, **stops)
+        assert "__interrupt__" not in values, values
+        state = client.threads.get_state(thread)
+        assert state["next"] == (["plan"] if stops == {"interrupt_before": "*"} else ["look_up"]) and not state["tasks"][0]["interrupts"], state
+        assert client.threads.get(thread)["status"] == "interrupted"
+        if stops == {"interrupt_before": "*"}:
+            client.runs.wait(thread, "research", input=None, **stops)
+            assert client.threads.get_state(thread)["next"] == ["look_up"]
+        done = client.runs.wait(thread, "research", input=None)
+        assert "moon" in done["answer"] and client.threads.get_state(thread)["next"] == [], done
+    remote = RemoteGraph("research", url=url)
+    config = {"configurable": {"thread_id": client.threads.create()["thread_id"]}}
+    chunks = list(remote.stream({"question": "what are tides?"}, config, stream_mode="updates", interrupt_before=["look_up"]))
+    assert remote.get_state(config).next == ("look_up",), chunks
+    assert "moon" in remote.invoke(None, config)["answer"]
 
 
 def double_texting():
@@ -191,7 +212,7 @@ def asynchronously():
 port = free_port()
 with serving(baton, folder, port) as url:
     client = get_sync_client(url=url)
-    for test in [assistants, invoke, threads, streams, errors, interrupts, double_texting, cancel, reconnects, store, crons, asynchronously]:
+    for test in [assistants, invoke, threads, streams, errors, interrupts, breakpoints, double_texting, cancel, reconnects, store, crons, asynchronously]:
         test()
         print("ok", test.__name__, flush=True)
     thread = client.threads.create()["thread_id"]

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use reqwest::Url;
-use wire::a2a::card::{AgentCard, HTTP_JSON, JSON_RPC, PATH};
+use wire::a2a::card::{AgentCard, GRPC, HTTP_JSON, Interface, JSON_RPC, PATH};
 use wire::langserve::{Capability, Description};
 
 use crate::langserve::Service;
@@ -14,11 +14,19 @@ use crate::langserve::Service;
 /// After this time the card is fetched again, because the agent may have been updated.
 const AGE_MAX: Duration = Duration::from_secs(300);
 
+/// The form of requests and replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Binding {
+    JsonRpc,
+    HttpJson,
+    Grpc,
+}
+
 /// Where requests go, and in which form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoint {
     pub(super) url: String,
-    pub(super) is_rpc: bool,
+    pub(super) binding: Binding,
     pub(super) tenant: String,
     pub(super) has_streams: bool,
 }
@@ -28,21 +36,21 @@ pub(super) struct Endpoint {
 pub(super) struct Cards(Mutex<Option<(Instant, AgentCard)>>);
 
 impl Cards {
-    pub(super) async fn describe(&self, http: &Service) -> Result<Description, String> {
+    pub(super) async fn describe(&self, http: &Service, grpc: Option<&Service>) -> Result<Description, String> {
         let card = self.read(http).await?;
-        place(&card, http.base())?;
+        place(&card, http.base(), grpc.map(Service::base))?;
         let capabilities = card.skills.into_iter().map(|skill| Capability { name: skill.id, about: skill.description }).collect();
         Ok(Description { name: card.name, about: card.description, capabilities })
     }
 
     /// The outer error: the agent cannot be reached now. The inner error: its card cannot be used.
-    pub(super) async fn place(&self, http: &Service) -> Result<Result<Endpoint, String>, String> {
+    pub(super) async fn place(&self, http: &Service, grpc: Option<&Service>) -> Result<Result<Endpoint, String>, String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let card = match known {
             Some((at, card)) if at.elapsed() < AGE_MAX => card,
             _ => self.read(http).await?,
         };
-        Ok(place(&card, http.base()))
+        Ok(place(&card, http.base(), grpc.map(Service::base)))
     }
 
     async fn read(&self, http: &Service) -> Result<AgentCard, String> {
@@ -54,26 +62,47 @@ impl Cards {
     }
 }
 
-fn place(card: &AgentCard, base: &str) -> Result<Endpoint, String> {
+/// JSON-RPC is preferred, then HTTP+JSON; gRPC is used where the configuration says so (`grpc_url`) or the card names nothing else.
+fn place(card: &AgentCard, base: &str, grpc_url: Option<&str>) -> Result<Endpoint, String> {
     let is_spoken = |version: &str| version == "1" || version.starts_with("1.");
     let usable = |binding: &str| card.supported_interfaces.iter().find(|one| one.protocol_binding == binding && is_spoken(&one.protocol_version));
-    let one = usable(JSON_RPC).or_else(|| usable(HTTP_JSON));
-    let one = one.ok_or_else(|| "its card names no interface of A2A 1.0 over JSON-RPC or HTTP+JSON".to_owned())?;
-    let (own, theirs) =
-        (Url::parse(base).map_err(|_| "its address is none")?, Url::parse(&one.url).map_err(|_| "its card names an address that is none")?);
+    let endpoint = |url: &str, binding: Binding, tenant: &str| Endpoint {
+        url: url.trim_end_matches('/').to_owned(),
+        binding,
+        tenant: tenant.to_owned(),
+        has_streams: card.capabilities.streaming,
+    };
+    if let Some(url) = grpc_url {
+        return Ok(endpoint(url, Binding::Grpc, usable(GRPC).map_or("", |one| &one.tenant)));
+    }
+    let known = [(JSON_RPC, Binding::JsonRpc), (HTTP_JSON, Binding::HttpJson), (GRPC, Binding::Grpc)];
+    let found: Option<(&Interface, Binding)> = known.into_iter().find_map(|(name, binding)| usable(name).map(|one| (one, binding)));
+    let (one, binding) = found.ok_or_else(|| "its card names no interface of A2A 1.0 over JSON-RPC, HTTP+JSON or gRPC".to_owned())?;
+    let own = Url::parse(base).map_err(|_| "its address is none")?;
+    let theirs = match binding {
+        Binding::Grpc => Url::parse(&with_scheme(&one.url, own.scheme())),
+        Binding::JsonRpc | Binding::HttpJson => Url::parse(&one.url),
+    };
+    let theirs = theirs.map_err(|_| "its card names an address that is none")?;
     if !is_same_place(&own, &theirs) {
-        let host = theirs.host_str().unwrap_or_default();
-        return Err(format!("its card names another machine or port ({host}); configure that address if it is the right one"));
+        let (host, setting) = (theirs.host_str().unwrap_or_default(), if binding == Binding::Grpc { " as grpc_url" } else { "" });
+        return Err(format!("its card names another machine or port ({host}); configure that address{setting} if it is the right one"));
     }
     let mut url = own;
-    url.set_path(theirs.path());
+    // The paths of gRPC are those of its methods.
+    url.set_path(if binding == Binding::Grpc { "" } else { theirs.path() });
     url.set_query(None);
-    Ok(Endpoint {
-        url: url.as_str().trim_end_matches('/').to_owned(),
-        is_rpc: one.protocol_binding == JSON_RPC,
-        tenant: one.tenant.clone(),
-        has_streams: card.capabilities.streaming,
-    })
+    Ok(endpoint(url.as_str(), binding, &one.tenant))
+}
+
+/// Addresses of gRPC are also written as `host:port`, or with a scheme of their own.
+fn with_scheme(url: &str, scheme: &str) -> String {
+    match url.split_once("://") {
+        Some(("grpc", rest)) => format!("http://{rest}"),
+        Some(("grpcs", rest)) => format!("https://{rest}"),
+        Some(_) => url.to_owned(),
+        None => format!("{scheme}://{url}"),
+    }
 }
 
 /// The same host and port; all names of this machine are one.
@@ -111,10 +140,24 @@ mod tests {
             ("http://127.0.0.1:9", "http://127.0.0.1:10/rpc", None),
             ("http://127.0.0.1:9", "nonsense", None),
         ] {
-            assert_eq!(place(&card(url, JSON_RPC, "1.0"), base).ok().map(|place| place.url).as_deref(), expected, "{base} {url}");
+            assert_eq!(place(&card(url, JSON_RPC, "1.0"), base, None).ok().map(|place| place.url).as_deref(), expected, "{base} {url}");
         }
-        assert!(place(&card("http://a/", "GRPC", "1.0"), "http://a").unwrap_err().contains("1.0"));
-        assert!(place(&card("http://a/", JSON_RPC, "0.3"), "http://a").is_err());
-        assert!(!place(&card("http://a/", HTTP_JSON, "1.0"), "http://a").unwrap().is_rpc);
+        assert!(place(&card("http://a/", "SMTP", "1.0"), "http://a", None).unwrap_err().contains("1.0"));
+        assert!(place(&card("http://a/", JSON_RPC, "0.3"), "http://a", None).is_err());
+        assert_eq!(place(&card("http://a/", HTTP_JSON, "1.0"), "http://a", None).unwrap().binding, Binding::HttpJson);
+        for (url, expected) in [
+            ("http://localhost:9/a2a/grpc", Some("http://127.0.0.1:9")),
+            ("localhost:9", Some("http://127.0.0.1:9")),
+            ("grpc://[::1]:9", Some("http://127.0.0.1:9")),
+            ("localhost:50051", None),
+            ("", None),
+        ] {
+            let found = place(&card(url, GRPC, "1.0"), "http://127.0.0.1:9", None);
+            assert_eq!(found.as_ref().ok().map(|place| place.url.as_str()), expected, "{url} {found:?}");
+        }
+        let other_port = place(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", None).unwrap_err();
+        assert!(other_port.contains("grpc_url"), "{other_port}");
+        let configured = place(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", Some("http://127.0.0.1:50051")).unwrap();
+        assert_eq!((configured.url.as_str(), configured.binding), ("http://127.0.0.1:50051", Binding::Grpc));
     }
 }

@@ -1,4 +1,4 @@
-//! Operations over either binding: JSON-RPC, or HTTP+JSON.
+//! Operations over JSON-RPC and HTTP+JSON; those over gRPC are in [`super::grpc`].
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use wire::a2a::error::{self, ErrorKind};
 use wire::a2a::{Message, SendMessage, StreamResponse, TaskStatus};
 
-use super::card::Endpoint;
+use super::card::{Binding, Endpoint};
 use crate::exchange::Exchange;
 
 /// Calls whose tasks are remembered.
@@ -83,7 +83,12 @@ impl SendResult {
         (heard.task.is_some() || heard.message.is_some()).then_some(heard)
     }
 
-    fn apply(&mut self, told: StreamResponse, progress: &Progress) {
+    /// Whether the stream can be left; not every agent closes it when its task rests.
+    pub(super) fn is_resting(&self) -> bool {
+        self.is_resting
+    }
+
+    pub(super) fn apply(&mut self, told: StreamResponse, progress: &Progress) {
         let rests = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
         let id = match told {
             StreamResponse::Task(task) => {
@@ -126,7 +131,7 @@ pub(super) struct AgentClient<'a> {
 pub(super) struct Tasks(Mutex<HashMap<String, String>>);
 
 impl Tasks {
-    fn note(&self, key: &str, task: &str) {
+    pub(super) fn note(&self, key: &str, task: &str) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= TASKS_MAX {
             all.clear();
@@ -143,9 +148,9 @@ impl Tasks {
 
 impl AgentClient<'_> {
     fn request(&self, op: Op<'_>) -> Result<RequestBuilder, Failure> {
-        let Endpoint { url, is_rpc, tenant, .. } = &self.place;
+        let Endpoint { url, binding, tenant, .. } = &self.place;
         let exchange = &self.exchange;
-        if *is_rpc {
+        if *binding == Binding::JsonRpc {
             let (method, mut params) = match op {
                 Op::Send(request) => ("SendMessage", json!(request)),
                 Op::Stream(request) => ("SendStreamingMessage", json!(request)),
@@ -171,6 +176,9 @@ impl AgentClient<'_> {
     }
 
     pub(super) async fn call(&self, op: Op<'_>) -> Result<Value, CallError> {
+        if self.place.binding == Binding::Grpc {
+            return self.call_grpc(op).await;
+        }
         let response = match self.exchange.ask(self.request(op)?).await? {
             Ok(response) => response,
             Err(refusal) => {
@@ -187,7 +195,7 @@ impl AgentClient<'_> {
     }
 
     fn result(&self, mut reply: Value) -> Result<Value, CallError> {
-        match (refused(&reply), self.place.is_rpc) {
+        match (refused(&reply), self.place.binding == Binding::JsonRpc) {
             (Some(trouble), _) => Err(trouble),
             (None, false) => Ok(reply),
             (None, true) => match reply.get_mut("result") {
@@ -203,6 +211,9 @@ impl AgentClient<'_> {
 
     /// Reads a stream until it ends in any way; the state of the task is read afterwards. An error is a refusal before the first event.
     pub(super) async fn stream(&self, op: Op<'_>, progress: &Progress) -> Result<SendResult, CallError> {
+        if self.place.binding == Binding::Grpc {
+            return self.stream_grpc(op, progress).await;
+        }
         let request = self.request(op)?.header("accept", "text/event-stream");
         let response = match self.exchange.ask(request).await? {
             Ok(response) => response,
@@ -229,7 +240,6 @@ impl AgentClient<'_> {
                     if let Some(task) = &heard.task {
                         self.tasks.note(&self.key, task);
                     }
-                    // Not every agent closes the stream then.
                     if heard.is_resting {
                         break;
                     }

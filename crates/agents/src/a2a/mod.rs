@@ -14,6 +14,7 @@
 //! while the task still has that question.
 
 mod card;
+mod grpc;
 mod line;
 mod reply;
 
@@ -40,6 +41,8 @@ const LOST_MAX: Duration = Duration::from_secs(30);
 
 pub(crate) struct Agent {
     http: Service,
+    /// Where the configuration says that it speaks gRPC.
+    grpc: Option<Service>,
     cards: Cards,
     tasks: Tasks,
 }
@@ -55,8 +58,9 @@ struct Answer {
 }
 
 impl Agent {
-    pub(crate) fn new(url: &str, path: &str, token: Option<String>) -> Result<Agent, String> {
-        Ok(Agent { http: Service::new(url, path, token)?, cards: Cards::default(), tasks: Tasks::default() })
+    pub(crate) fn new(url: &str, path: &str, grpc_url: Option<&str>, token: Option<String>) -> Result<Agent, String> {
+        let grpc = grpc_url.map(|url| Service::new(url, "", token.clone())).transpose().map_err(|why| format!("grpc_url: {why}"))?;
+        Ok(Agent { http: Service::new(url, path, token)?, grpc, cards: Cards::default(), tasks: Tasks::default() })
     }
 
     pub(crate) fn address(&self) -> String {
@@ -65,7 +69,7 @@ impl Agent {
 
     /// What its card says it can do.
     pub(crate) async fn describe(&self) -> Result<Option<Description>, String> {
-        self.cards.describe(&self.http).await.map(Some)
+        self.cards.describe(&self.http, self.grpc.as_ref()).await.map(Some)
     }
 
     pub(crate) async fn call(&self, name: &str, input: &Value, job: &Job, progress: &Progress) -> Reply {
@@ -93,8 +97,12 @@ impl Agent {
     async fn line<'a>(&'a self, name: &'a str, job: &Job) -> Result<AgentClient<'a>, Failure> {
         let mut headers = exchange::headers(&self.http, job);
         headers.insert(HeaderName::from_static(VERSION_HEADER), HeaderValue::from_static(VERSION));
-        let exchange = Exchange { service: &self.http, name, headers };
-        let place = self.cards.place(&self.http).await.map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
+        let exchange = Exchange { service: self.grpc.as_ref().unwrap_or(&self.http), name, headers };
+        let place = self
+            .cards
+            .place(&self.http, self.grpc.as_ref())
+            .await
+            .map_err(|why| Failure::new(FailureKind::Network, format!("{name}: {why}")).retry())?;
         let place = place.map_err(|why| Failure::new(FailureKind::Refused, format!("{name}: {why}")))?;
         Ok(AgentClient { exchange, place, key: job.key.to_string(), tasks: &self.tasks })
     }

@@ -73,7 +73,7 @@ async fn call(peer: &Peer, context: Value) -> (Result<Value, Failure>, String) {
     let told = std::sync::Arc::new(Mutex::new(String::new()));
     let heard = told.clone();
     let progress = Progress::to(move |text| heard.lock().unwrap().push_str(text));
-    let agent = Agent::new(&peer.url, "", None).unwrap();
+    let agent = Agent::new(&peer.url, "", None, None).unwrap();
     let reply = agent.call("sea", &called.input, &jobs[0], &progress).await;
     let told = told.lock().unwrap().clone();
     (reply.result, told)
@@ -209,8 +209,187 @@ async fn p3_http_json_is_spoken_too() {
     })
     .await;
     assert_eq!(call(&peer, json!({})).await.0.unwrap()["messages"][0]["content"], "The moon.");
-    let agent = Agent::new(&peer.url, "", None).unwrap();
+    let agent = Agent::new(&peer.url, "", None, None).unwrap();
     assert_eq!(agent.describe().await.unwrap().unwrap().capabilities[0].name, "research");
+}
+
+/// What a server of gRPC answers to one call: the body, and the trailers after it.
+type GrpcAnswer = (Vec<u8>, Vec<(&'static str, String)>);
+
+/// A server of HTTP/2 that answers what `say` makes of a method and its message.
+async fn grpc_server(say: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> String {
+    use http_body_util::{BodyExt as _, StreamBody};
+    use hyper::body::{Bytes, Frame, Incoming};
+    use hyper_util::rt::{TokioExecutor, TokioIo};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let say = std::sync::Arc::new(say);
+    tokio::spawn(async move {
+        while let Ok((line, _)) = listener.accept().await {
+            let say = say.clone();
+            let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
+                let say = say.clone();
+                async move {
+                    assert_eq!(
+                        (&request.headers()["te"], &request.headers()["content-type"]),
+                        (&"trailers".parse().unwrap(), &"application/grpc".parse().unwrap())
+                    );
+                    assert!(["a2a-version", "x-baton-depth", "idempotency-key"].iter().all(|name| request.headers().contains_key(*name)));
+                    let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
+                    let body = request.into_body().collect().await.unwrap().to_bytes();
+                    let (bytes, trailers) = say(&method, &body);
+                    let trailers = trailers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
+                    let frames = [Frame::data(Bytes::from(bytes)), Frame::trailers(trailers)];
+                    let body = StreamBody::new(futures::stream::iter(frames.map(Ok::<_, std::convert::Infallible>)));
+                    http::Response::builder().header("content-type", "application/grpc").body(body)
+                }
+            });
+            tokio::spawn(hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(line), service));
+        }
+    });
+    url
+}
+
+fn went_well(message: &impl prost::Message) -> GrpcAnswer {
+    (wire::a2a::grpc::frame(message), vec![("grpc-status", "0".to_owned())])
+}
+
+fn refused_with(kind: wire::a2a::error::ErrorKind) -> GrpcAnswer {
+    (Vec::new(), wire::a2a::grpc::trailers(kind, "no").into())
+}
+
+fn in_proto(value: Value) -> wire::a2a::proto::Task {
+    serde_json::from_value::<Task>(value).unwrap().into()
+}
+
+/// A card over HTTP that names gRPC at another port, and the agent there.
+async fn call_grpc(has_streams: bool, say: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> (Result<Value, Failure>, String) {
+    let grpc_url = grpc_server(say).await;
+    let card = peer(move |request| answer("200 OK", "", &card_of(request, wire::a2a::card::GRPC, has_streams).to_string())).await;
+    let input = json!({ "messages": [{ "role": "user", "content": "tides?" }], "context": { "capability": "research" } });
+    let jobs = scripted::jobs(&[graph::agent("a2a/sea", input)]);
+    let Effect::CallAgent(called) = &*jobs[0].effect else { panic!("it is a call") };
+    let told = std::sync::Arc::new(Mutex::new(String::new()));
+    let heard = told.clone();
+    let agent = Agent::new(&card.url, "", Some(&grpc_url), Some("sesame".to_owned())).unwrap();
+    let reply = agent.call("sea", &called.input, &jobs[0], &Progress::to(move |text| heard.lock().unwrap().push_str(text))).await;
+    let told = told.lock().unwrap().clone();
+    (reply.result, told)
+}
+
+#[tokio::test]
+async fn p3_grpc_is_spoken_too() {
+    use wire::a2a::proto;
+    for has_streams in [true, false] {
+        let (reply, told) = call_grpc(has_streams, |method, body| match method {
+            "ListTasks" => {
+                let request: proto::ListTasksRequest = wire::a2a::grpc::read_one(body).unwrap();
+                assert_eq!(request.context_id.len(), 36);
+                went_well(&proto::ListTasksResponse::default())
+            }
+            "SendMessage" => {
+                let request: proto::SendMessageRequest = wire::a2a::grpc::read_one(body).unwrap();
+                let request = SendMessage::from(request);
+                assert!(
+                    request.message.unwrap().parts[0].text.as_ref().unwrap().contains("tides?") && request.configuration.unwrap().return_immediately
+                );
+                went_well(&proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(
+                    serde_json::from_value(task("TASK_STATE_WORKING", json!({}))).unwrap(),
+                ))))
+            }
+            "SendStreamingMessage" => {
+                let told = [
+                    json!({ "task": task("TASK_STATE_SUBMITTED", json!({})) }),
+                    json!({ "artifactUpdate": { "taskId": "t1", "artifact": { "artifactId": "a", "parts": [{ "text": "The moon." }] } } }),
+                ];
+                let frames = told.map(|told| {
+                    wire::a2a::grpc::frame(&proto::StreamResponse::from(serde_json::from_value::<wire::a2a::StreamResponse>(told).unwrap()))
+                });
+                (frames.concat(), vec![("grpc-status", "0".to_owned())])
+            }
+            "GetTask" => went_well(&in_proto(done())),
+            other => panic!("{other}"),
+        })
+        .await;
+        assert!(reply.unwrap()["messages"][0]["content"].as_str().unwrap().contains("The moon."));
+        assert_eq!(told, if has_streams { "The moon." } else { "" });
+    }
+}
+
+#[tokio::test]
+async fn p8_what_grpc_refuses_is_sorted_by_who_can_help() {
+    use wire::a2a::error::{CONTENT_TYPE_NOT_SUPPORTED, INTERNAL};
+    let status = |code: &str| -> GrpcAnswer { (Vec::new(), vec![("grpc-status", code.to_owned()), ("grpc-message", "not%20now".to_owned())]) };
+    for (answer, kind, words) in [
+        (refused_with(CONTENT_TYPE_NOT_SUPPORTED), FailureKind::Invalid, "no"),
+        (refused_with(INTERNAL), FailureKind::Tool, "no"),
+        (status("16"), FailureKind::Refused, "check its token"),
+        (status("7"), FailureKind::Refused, "check its token"),
+        (status("8"), FailureKind::Refused, "not now"),
+        (status("14"), FailureKind::Tool, "not now"),
+        (status("12"), FailureKind::Refused, "not now"),
+        ((vec![0, 0, 0, 0, 9, 1], vec![("grpc-status", "0".to_owned())]), FailureKind::Invalid, "ends within"),
+        ((vec![1, 0, 0, 0, 0], vec![("grpc-status", "0".to_owned())]), FailureKind::Invalid, "compress"),
+        ((vec![0, 0xff, 0xff, 0xff, 0xff, 1], vec![("grpc-status", "0".to_owned())]), FailureKind::Invalid, "more than"),
+        ((Vec::new(), vec![("grpc-status", "0".to_owned())]), FailureKind::Invalid, "no message"),
+        ((Vec::new(), Vec::new()), FailureKind::Network, "without a status"),
+    ] {
+        let answer = std::sync::Arc::new(answer);
+        let (reply, _) =
+            call_grpc(
+                false,
+                move |method, _| if method == "ListTasks" { refused_with(wire::a2a::error::METHOD_NOT_FOUND) } else { GrpcAnswer::clone(&answer) },
+            )
+            .await;
+        let failure = reply.unwrap_err();
+        assert!(failure.kind == kind && failure.message.contains(words), "{words}: {failure:?}");
+    }
+}
+
+/// Agents answer anything at all. `BATON_MANGLED` says how often.
+#[tokio::test(flavor = "multi_thread")]
+async fn p8_mangled_grpc_replies_never_panic_or_hang() {
+    use wire::a2a::proto;
+    let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });
+    let told = proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(serde_json::from_value(done()).unwrap())));
+    let whole: &'static [u8] = wire::a2a::grpc::frame(&told).leak();
+    let count = mangled::count();
+    let replies = Mutex::new(mangled::mangled(whole, 0x9e37_79b9_7f4a_7c15));
+    // Over a connection, a part of them: each is a request.
+    let url = grpc_server(move |_, _| (replies.lock().unwrap().next().unwrap_or_default(), vec![("grpc-status", "0".to_owned())])).await;
+    let card = peer(move |request| answer("200 OK", "", &card_of(request, wire::a2a::card::GRPC, true).to_string())).await;
+    let agent = Agent::new(&card.url, "", Some(&url), None).unwrap();
+    let jobs = scripted::jobs(&[graph::agent("a2a/sea", input.clone())]);
+    let line = agent.line("sea", &jobs[0]).await.unwrap();
+    let request = SendMessage { message: Some(Message::default()), ..SendMessage::default() };
+    let (mut good, mut refused) = (0, 0);
+    for number in 0..count.div_ceil(10) {
+        let op = if number % 2 == 0 { Op::Send(&request) } else { Op::Stream(&request) };
+        let heard = async {
+            match op {
+                Op::Stream(_) => line.stream(op, &Progress::nowhere()).await.map(|heard| heard.task.is_some()),
+                _ => line.call(op).await.map(|reply| SendResult::read(&reply).is_some()),
+            }
+        };
+        match tokio::time::timeout(Duration::from_secs(20), heard).await.expect("it hangs") {
+            Ok(true) => good += 1,
+            Ok(false) => refused += 1,
+            Err(trouble) => {
+                refused += 1;
+                assert!(!trouble.failure("sea").message.is_empty());
+            }
+        }
+    }
+    assert!(good > 0 && refused > 0, "{good} good, {refused} refused");
+    let mut good = 0;
+    for bytes in mangled::mangled(whole, 0x2545_f491_4f6c_dd1d).take(count) {
+        let Ok(told) = wire::a2a::grpc::read_one::<proto::StreamResponse>(&bytes) else { continue };
+        if let Some(wire::a2a::StreamResponse::Task(task)) = told.told() {
+            good += usize::from(reply::of_task("sea", &input, &task).is_ok());
+        }
+    }
+    assert!(good > 0 && good < count, "{good} of {count}");
 }
 
 /// Agents answer anything at all. `BATON_MANGLED` says how often.

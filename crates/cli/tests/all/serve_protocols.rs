@@ -33,7 +33,8 @@ const SCENARIOS: [Scenario; 5] = [
     Scenario { title: "A run that is stopped by somebody else", flow: "search", question: "slow tides", asks: false, is_cancelled: true },
 ];
 
-const PROTOCOLS: [&str; 7] = ["Baton's API", "LangServe, `stream_events`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "A2A", "AG-UI"];
+const PROTOCOLS: [&str; 8] =
+    ["Baton's API", "LangServe, `stream_events`", "LangGraph, `runs/stream`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "A2A", "AG-UI"];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
@@ -107,6 +108,11 @@ async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<Strin
             let kind = |(event, data): (String, Value)| if event == "data" { data["event"].as_str().unwrap_or_default().to_owned() } else { event };
             body.into_iter().map(kind).collect()
         }
+        "LangGraph, `runs/stream`" => {
+            let input = if asks { json!({ "question": question, "approve": true }) } else { json!({ "question": question }) };
+            let body = json!({ "assistant_id": flow, "input": input, "stream_mode": ["values", "updates", "messages-tuple", "custom"] });
+            streamed(served, "/runs/stream", &body).await.iter().map(|(event, data)| langgraph_kind(event, data)).collect()
+        }
         "OpenAI, chat completions" => {
             let body = json!({ "model": flow, "messages": messages, "stream": true, "baton": options });
             streamed(served, "/v1/chat/completions", &body).await.into_iter().map(|(_, data)| chunk_kind(&data)).collect()
@@ -147,6 +153,16 @@ fn a2a_kind(data: &Value) -> String {
     match kind.as_str() {
         "artifactUpdate" => format!("{kind}: {}", told["artifact"]["artifactId"].as_str().unwrap_or_default()),
         _ => format!("{kind}: {}", state(&told["status"])),
+    }
+}
+
+fn langgraph_kind(event: &str, data: &Value) -> String {
+    match event {
+        "error" => format!("error: {}", data["error"].as_str().unwrap_or_default()),
+        "messages" => format!("messages: {}", data[0]["type"].as_str().unwrap_or_default()),
+        _ if data.get("__interrupt__").is_some() => format!("{event}: __interrupt__"),
+        _ if data.pointer("/output/sources/0").is_some() => format!("{event} with sources"),
+        _ => event.to_owned(),
     }
 }
 
@@ -245,6 +261,30 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
         }
         let form = served.request(Method::POST, path).bearer_auth(&ada).header("content-type", "text/plain").body(body.to_string());
         assert!(matches!(said(form).await.0, 406 | 415), "{path}");
+    }
+    // gRPC says it with a status of its own: an empty GetTaskRequest, and one that is too long.
+    let grpc = async |token: Option<&str>, headers: &[(&str, &str)], kind: &str, bytes: usize| {
+        let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+        let length = u32::try_from(bytes).unwrap().to_be_bytes();
+        let body = [&[0][..], &length, &vec![0; bytes]].concat();
+        let request = client.post(format!("{}/lf.a2a.v1.A2AService/GetTask", served.url)).header("content-type", kind).body(body);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        let response = token.into_iter().fold(request, |request, token| request.bearer_auth(token)).send().await.unwrap();
+        let text = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+        (response.status().as_u16(), text("grpc-status"), text("grpc-message"))
+    };
+    for (token, headers, kind, bytes, expected, words) in [
+        (None, &[][..], "application/grpc", 0, "16", "token"),
+        (Some("wrong"), &[][..], "application/grpc", 0, "16", "token"),
+        (Some(ada.as_str()), &[("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")][..], "application/grpc", 0, "7", "origins"),
+        (Some(ada.as_str()), &[("x-baton-depth", "9")][..], "application/grpc", 0, "3", "circle"),
+        (Some(ada.as_str()), &[][..], "application/grpc", 2 << 20, "8", "bytes"),
+        (Some(ada.as_str()), &[][..], "text/plain", 0, "12", "application/grpc"),
+        (Some(ada.as_str()), &[("a2a-version", "0.3")][..], "application/grpc", 0, "9", "1.0"),
+        (Some(ada.as_str()), &[][..], "application/grpc", 0, "3", "missing"),
+    ] {
+        let (status, code, said) = grpc(token, headers, kind, bytes).await;
+        assert!(status == 200 && code == expected && said.contains(words), "{expected}: {status} {code} {said}");
     }
     // JSON-RPC says it within a reply, and only what keeps it from reading the request by a status.
     let rpc = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent });

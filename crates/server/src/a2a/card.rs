@@ -6,7 +6,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use wire::a2a::VERSION;
-use wire::a2a::card::{self, AgentCard, Capabilities, HTTP_JSON, Interface, JSON_RPC, Skill};
+use wire::a2a::card::{self, AgentCard, Capabilities, GRPC, HTTP_JSON, Interface, JSON_RPC, Skill};
 use wire::a2a::error::UNSUPPORTED_OPERATION;
 use wire::api::Flow;
 
@@ -65,6 +65,8 @@ async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Pr
         tenant: String::new(),
         protocol_version: VERSION.to_owned(),
     };
+    // The paths of gRPC are those of its methods, so the tenant names the flow.
+    let over_grpc = Interface { url: base.to_owned(), tenant: flow.unwrap_or_default().to_owned(), ..interface("", GRPC) };
     // On loopback programs of the same account need no token, so one is required only where there are users.
     let (schemes, required) = card::bearer();
     let has_users = api.0.guard.has_tokens().await?;
@@ -72,7 +74,7 @@ async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Pr
     Ok(AgentCard {
         name,
         description,
-        supported_interfaces: vec![interface("/a2a", JSON_RPC), interface("/a2a/v1", HTTP_JSON)],
+        supported_interfaces: vec![interface("/a2a", JSON_RPC), interface("/a2a/v1", HTTP_JSON), over_grpc],
         provider: None,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         capabilities: Capabilities { streaming: true, push_notifications: true, extended_agent_card: has_users },

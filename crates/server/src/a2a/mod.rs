@@ -4,6 +4,7 @@
 //! GET  /.well-known/agent-card.json · /a2a/{flow}/.well-known/agent-card.json     the cards, without a token
 //! POST /a2a · /a2a/{flow}                                                         JSON-RPC
 //! /a2a/v1/message:send, …/tasks… · /a2a/v1/{flow}/…                               HTTP+JSON
+//! POST /lf.a2a.v1.A2AService/{method}, over HTTP/2; the tenant names a flow        gRPC
 //! ```
 //!
 //! | A2A | here |
@@ -14,10 +15,11 @@
 //! | `TASK_STATE_INPUT_REQUIRED` | a question to a person; the next message in the task answers it |
 //! | artifacts `answer`, `sources` | what came of it |
 //!
-//! A request is read by [`rpc`] or [`rest`], which know nothing of runs; [`send`], [`task`], [`stream`] and [`push`] know nothing of bindings. What clients say beside runs is in
+//! A request is read by [`rpc`], [`rest`] or [`grpc`], which know nothing of runs; [`send`], [`task`], [`stream`] and [`push`] know nothing of bindings. What clients say beside runs is in
 //! [`history`].
 
 pub(crate) mod card;
+mod grpc;
 mod history;
 mod push;
 mod rest;
@@ -62,10 +64,10 @@ pub(crate) const RECORD_KINDS: [&str; 3] = [history::KIND, push::OPEN, push::DON
 pub(crate) fn routes(api: &Api) -> Router {
     let a2a = A2a(Arc::new(Inner { api: api.clone(), push: push::Push::new() }));
     push::spawn(&a2a);
-    rpc::routes().merge(rest::routes()).with_state(a2a)
+    rpc::routes().merge(rest::routes()).merge(grpc::routes()).with_state(a2a)
 }
 
-/// Those of HTTP+JSON are made with the others.
+/// Those of HTTP+JSON and gRPC are made with the others.
 pub(crate) fn no_more_routes(_: &Api) -> Router {
     Router::new()
 }
@@ -78,6 +80,11 @@ pub(crate) fn rpc_error(problem: &Problem) -> Response {
 /// The same as HTTP+JSON says it.
 pub(crate) fn rest_error(problem: &Problem) -> Response {
     rest::refused(problem)
+}
+
+/// The same as gRPC says it.
+pub(crate) fn grpc_error(problem: &Problem) -> Response {
+    grpc::refused(problem)
 }
 
 impl A2a {
@@ -127,6 +134,11 @@ fn refusal(kind: ErrorKind, message: impl Into<String>) -> Problem {
 
 fn wrong(message: impl Into<String>) -> Problem {
     refusal(error::INVALID_PARAMS, message)
+}
+
+/// The task that a request is about.
+fn named(task: &str) -> Result<&str, Problem> {
+    if task.is_empty() { Err(wrong("the id of the task is missing")) } else { Ok(task) }
 }
 
 fn no_task(id: &str) -> Problem {

@@ -14,13 +14,16 @@ use wire::a2a::{ListTasks, PushConfig, PushQuery, StreamResponse, TaskQuery, VER
 
 use super::stream::Form;
 use super::task::Shape;
-use super::{A2a, Caller, card, kind_of, push, refusal, wrong};
+use super::{A2a, Caller, card, kind_of, named, push, refusal, wrong};
 use crate::api::params;
 use crate::guard::Identity;
 use crate::problem::Problem;
 
 pub(super) fn routes() -> Router<A2a> {
-    Router::new().route("/a2a", post(of_all)).route("/a2a/{flow}", post(of_flow))
+    // Some clients put a slash after the address that the card names.
+    ["", "/"]
+        .iter()
+        .fold(Router::new(), |routes, end| routes.route(&format!("/a2a{end}"), post(of_all)).route(&format!("/a2a/{{flow}}{end}"), post(of_flow)))
 }
 
 /// What was refused before there was a request to answer.
@@ -153,11 +156,6 @@ async fn perform(a2a: &A2a, caller: &Caller, base: &str, id: &Value, method: &st
         )),
         _ => Err(refusal(METHOD_NOT_FOUND, "there is no such method")),
     }
-}
-
-/// The task that a request is about.
-fn named(task: &str) -> Result<&str, Problem> {
-    if task.is_empty() { Err(wrong("the id of the task is missing")) } else { Ok(task) }
 }
 
 fn done(id: &Value, result: impl Serialize) -> Result<Response, Problem> {

@@ -8,15 +8,18 @@
 //!
 //! A client that disconnects stops nothing: a task runs until it is cancelled.
 
+use axum::body::Bytes;
 use axum::response::Response;
 use graph::RunId;
+use hyper::body::Frame;
 use serde_json::{Value, json};
 use wire::a2a::error::UNSUPPORTED_OPERATION;
-use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus};
+use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus, grpc, proto};
 
 use super::send::StartedTask;
 use super::task::{Shape, answer_artifact, question, sources_artifact, words};
 use super::{A2a, Caller, kind_of, refusal};
+use crate::api::Api;
 use crate::guard::{Identity, now_ms};
 use crate::langgraph::calendar;
 use crate::problem::Problem;
@@ -28,22 +31,33 @@ pub(super) enum Form {
     /// Each as the result of the request with this id.
     Rpc(Value),
     Http,
+    Grpc,
 }
 
 impl Form {
-    fn frame(&self, told: &StreamResponse) -> String {
-        let told = json!(told);
+    fn frame(&self, told: StreamResponse) -> Frame<Bytes> {
+        let bytes = match self {
+            Form::Rpc(id) => format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": told })).into(),
+            Form::Http => format!("data: {}\n\n", json!(told)).into(),
+            Form::Grpc => grpc::frame(&proto::StreamResponse::from(told)).into(),
+        };
+        Frame::data(bytes)
+    }
+
+    fn error(&self, problem: &Problem) -> Frame<Bytes> {
+        let kind = kind_of(problem);
         match self {
-            Form::Rpc(id) => format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": told })),
-            Form::Http => format!("data: {told}\n\n"),
+            Form::Rpc(id) => Frame::data(format!("data: {}\n\n", kind.of_rpc(id, &problem.message)).into()),
+            Form::Http => Frame::data(format!("event: error\ndata: {}\n\n", kind.of_http(&problem.message)).into()),
+            Form::Grpc => Frame::trailers(super::grpc::trailers(problem)),
         }
     }
 
-    fn error(&self, problem: &Problem) -> String {
-        let kind = kind_of(problem);
+    /// A stream in this form: the end to write to, and the response.
+    fn open(&self, api: &Api, who: &Identity) -> Result<(Sink, Response), Problem> {
         match self {
-            Form::Rpc(id) => format!("data: {}\n\n", kind.of_rpc(id, &problem.message)),
-            Form::Http => format!("event: error\ndata: {}\n\n", kind.of_http(&problem.message)),
+            Form::Rpc(_) | Form::Http => turn::channel(api, who),
+            Form::Grpc => turn::frames(api, who).map(|(sink, source)| (sink, super::grpc::streamed(source))),
         }
     }
 }
@@ -53,7 +67,7 @@ impl A2a {
         let history_length = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
         let shape = Shape::of(history_length)?;
         // Before the task begins: one that nobody could be told of must not.
-        let (sink, response) = turn::channel(self.api(), &caller.who)?;
+        let (sink, response) = form.open(self.api(), &caller.who)?;
         let StartedTask { turn, context, first } = self.send(caller, request, true).await?;
         let first = match first {
             Some(first) => first,
@@ -68,7 +82,7 @@ impl A2a {
         if row.status.is_over() {
             return Err(refusal(UNSUPPORTED_OPERATION, "the task is over; GetTask tells how"));
         }
-        let (sink, response) = turn::channel(self.api(), who)?;
+        let (sink, response) = form.open(self.api(), who)?;
         // Events from here on are sent, so the task is read afterwards.
         let turn = turn::followed(self.api(), row).await;
         let first = self.task(who, self.row(who, id).await?, Shape::of(None)?).await?;
@@ -84,7 +98,7 @@ impl A2a {
             if let Err(problem) = teller.write(&a2a, turn, first).await {
                 tracing::debug!(task = %teller.task, user = %who.user, "a stream ended early: {}", problem.message);
                 // Nobody may be reading any more.
-                let _ = teller.sink.send(teller.form.error(&problem)).await;
+                let _ = teller.sink.send_frame(teller.form.error(&problem)).await;
             }
         });
     }
@@ -104,7 +118,7 @@ impl TaskWriter {
     /// Ends where nobody reads any more.
     async fn write(&self, a2a: &A2a, mut turn: StartedTurn, first: Task) -> Result<(), Problem> {
         let state = first.status.state;
-        let is_gone = self.send(&StreamResponse::Task(Box::new(first))).await.is_err();
+        let is_gone = self.send(StreamResponse::Task(Box::new(first))).await.is_err();
         if is_gone || state.is_terminal() || state.is_interrupted() {
             return Ok(());
         }
@@ -132,18 +146,18 @@ impl TaskWriter {
         Ok(())
     }
 
-    async fn send(&self, told: &StreamResponse) -> Result<(), ClientGone> {
-        if self.sink.send(self.form.frame(told)).await { Ok(()) } else { Err(ClientGone) }
+    async fn send(&self, told: StreamResponse) -> Result<(), ClientGone> {
+        if self.sink.send_frame(self.form.frame(told)).await { Ok(()) } else { Err(ClientGone) }
     }
 
     async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), ClientGone> {
         let status = TaskStatus { state, message, timestamp: calendar::shown(now_ms()) };
-        self.send(&StreamResponse::StatusUpdate(StatusUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), status })).await
+        self.send(StreamResponse::StatusUpdate(StatusUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), status })).await
     }
 
     async fn artifact(&self, artifact: Artifact, append: bool, last_chunk: bool) -> Result<(), ClientGone> {
         let update = ArtifactUpdate { task_id: self.task.to_string(), context_id: self.context.clone(), artifact, append, last_chunk };
-        self.send(&StreamResponse::ArtifactUpdate(update)).await
+        self.send(StreamResponse::ArtifactUpdate(update)).await
     }
 
     async fn working(&self, number: u64, text: &str, data: Option<Value>) -> Result<(), ClientGone> {

@@ -296,6 +296,7 @@ pub(super) async fn fork(
         replies: fork.replies,
         thread: Some(thread.clone()),
         breakpoints: breakpoints(fork.breakpoints)?,
+        passes_breakpoint: false,
         run: Some(new),
     };
     let new = api.0.engine.fork(&row.run, fork).await?;

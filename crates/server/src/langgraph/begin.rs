@@ -13,7 +13,7 @@ use graph::{RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{RunRow, Status};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
-use wire::langgraph::{IfNotExists, MultitaskStrategy, OnCompletion, OnDisconnect, OneOrMany, RunCreate};
+use wire::langgraph::{IfNotExists, MultitaskStrategy, OnCompletion, OnDisconnect, RunCreate};
 use wire::langserve::Message;
 
 use super::assistants::Assistant;
@@ -177,8 +177,14 @@ impl LangGraph {
         let input = input.or_else(|| request.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
         let from = request.from_checkpoint().map(str::to_owned);
         match (input, from) {
-            (None, from) => self.again(begun, caller, head.as_ref(), from.as_deref()).await,
-            (Some(input), from) => self.anew(begun, caller, input, from.as_deref(), head.as_ref(), config).await,
+            (None, from) => self.again(begun, caller, request, head, from.as_deref()).await,
+            (Some(input), from) => {
+                let mut start = self.anew(begun, caller, input, from.as_deref(), head.as_ref(), config).await?;
+                if let Start::New(order, _) = &mut start {
+                    order.context.breakpoints = self.breakpoints(&order.flow, request)?;
+                }
+                Ok(start)
+            }
         }
     }
 
@@ -224,13 +230,30 @@ impl LangGraph {
         self.engine().wait(&row.run).await.map(drop).map_err(Refused::of)
     }
 
-    /// Without input: from a checkpoint, or from where the newest run stopped.
-    async fn again(&self, begun: &mut StartedTurn, caller: &Caller, head: Option<&RunRow>, from: Option<&str>) -> Result<Start, Refused> {
+    /// Without input: from a checkpoint, or from where the newest run stopped or waits at a breakpoint.
+    async fn again(
+        &self,
+        begun: &mut StartedTurn,
+        caller: &Caller,
+        request: &RunCreate,
+        mut head: Option<RunRow>,
+        from: Option<&str>,
+    ) -> Result<Start, Refused> {
+        let mut passes_breakpoint = false;
+        if let (Some(paused), None) = (&head, from)
+            && self.is_paused(paused).await?
+        {
+            // Refused before the run is stopped.
+            self.breakpoints(&paused.flow, request)?;
+            self.stop(paused, "it goes on from its breakpoint in another run").await?;
+            passes_breakpoint = true;
+            head = self.store().run(&paused.run).await.map_err(Problem::from)?;
+        }
         let (run, at_step) = match from.map(|id| CheckpointId::parse(id).ok_or_else(|| not_found("Checkpoint", id))).transpose()? {
             Some(CheckpointId::Step { run, step }) => (run, step),
             Some(CheckpointId::End { .. } | CheckpointId::Edit(_)) => return Err(invalid("nothing is left to do from this checkpoint; send input")),
             None => {
-                let unfinished = head.filter(|head| is_unfinished(head));
+                let unfinished = head.as_ref().filter(|head| is_unfinished(head));
                 let Some(head) = unfinished else { return Err(invalid("input is needed: no run of this thread can go on without it")) };
                 let last = self.moments(&begun.thread, head).await?.iter().rev().find_map(|moment| match &moment.id {
                     CheckpointId::Step { step, .. } => Some(*step),
@@ -248,7 +271,9 @@ impl LangGraph {
         begun.before = before;
         let place = self.place_of(caller, true).await?;
         let (thread, run) = (Some(begun.thread.engine.clone()), Some(begun.run.clone()));
-        Ok(Start::Fork(row.run, Box::new(Fork { at_step, thread, run, ..Fork::default() }), earlier, place))
+        let breakpoints = self.breakpoints(&row.flow, request)?.into_iter().map(|one| one.before).collect();
+        let fork = Fork { at_step, thread, run, breakpoints, passes_breakpoint, ..Fork::default() };
+        Ok(Start::Fork(row.run, Box::new(fork), earlier, place))
     }
 
     /// With input: after the conversation as it is, or as it was at a checkpoint.
@@ -366,10 +391,6 @@ impl LangGraph {
 
 /// What no run of Baton can be asked for.
 fn check(request: &RunCreate) -> Result<(), Refused> {
-    let names = |list: &Option<OneOrMany<String>>| list.clone().is_some_and(|list| !list.into_vec().is_empty());
-    if names(&request.interrupt_before) || names(&request.interrupt_after) {
-        return Err(invalid("interrupt_before and interrupt_after are not supported: a flow of Baton stops where it asks a person"));
-    }
     if request.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
         return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));
     }

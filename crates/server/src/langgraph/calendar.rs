@@ -1,36 +1,7 @@
-//! Times as clients of LangGraph read them, and schedules in the five fields of cron, in UTC.
+//! Schedules in the five fields of cron, in UTC, and times as text.
 
-use time::format_description::well_known::Rfc3339;
-use time::{Date, Duration, OffsetDateTime, Time};
-
-/// `2026-11-16T09:44:00.123Z`
-pub(crate) fn shown(ms: i64) -> String {
-    let at = OffsetDateTime::from_unix_timestamp_nanos(i128::from(ms) * 1_000_000).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    at.format(&Rfc3339).unwrap_or_default()
-}
-
-/// Milliseconds since 1970 of a time with its offset; without one it is UTC.
-pub(crate) fn parse(text: &str) -> Option<i64> {
-    let (date, rest) = text.trim().split_once(['T', ' '])?;
-    let (clock, offset_minutes) = match rest.find(['Z', 'z', '+', '-']) {
-        None => (rest, 0),
-        Some(at) if rest[at..].eq_ignore_ascii_case("z") => (&rest[..at], 0),
-        Some(at) => {
-            let (hours, minutes) = rest[at + 1..].split_once(':').unwrap_or((&rest[at + 1..], "0"));
-            let minutes = hours.parse::<i64>().ok()? * 60 + minutes.parse::<i64>().ok()?;
-            (&rest[..at], if rest[at..].starts_with('-') { -minutes } else { minutes })
-        }
-    };
-    let mut parts = date.splitn(3, '-').map(|part| part.parse::<u16>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let mut parts = clock.splitn(3, ':');
-    let (hour, minute) = (parts.next()?.parse::<u8>().ok()?, parts.next()?.parse::<u8>().ok()?);
-    let seconds = parts.next().map_or(Some(0.0), |part| part.parse::<f64>().ok())?;
-    let date = Date::from_calendar_date(i32::from(year), u8::try_from(month).ok()?.try_into().ok()?, u8::try_from(day).ok()?).ok()?;
-    let time = Time::from_hms(hour, minute, 0).ok()?;
-    let at = OffsetDateTime::new_utc(date, time) + Duration::seconds_f64(seconds.clamp(0.0, 60.0)) - Duration::minutes(offset_minutes);
-    i64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()
-}
+use time::{Date, OffsetDateTime, Time};
+pub(crate) use wire::timestamp::{parse, shown};
 
 /// Minute, hour, day of the month, month, day of the week.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,13 +130,5 @@ mod tests {
         for wrong in ["", "* * * *", "60 * * * *", "* * * * 8", "5-1 * * * *", "*/0 * * * *", "a * * * *", "0 0 31 2 *"] {
             assert!(Schedule::parse(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn times_are_read_with_their_offset() {
-        assert_eq!(parse("1970-01-01T01:00:00.250+01:00"), Some(250));
-        assert_eq!(parse("1970-01-02 00:00:00"), Some(86_400_000));
-        assert_eq!((parse("soon"), parse("2026-13-01T00:00:00Z")), (None, None));
-        assert_eq!(shown(250), "1970-01-01T00:00:00.25Z");
     }
 }

@@ -135,7 +135,9 @@ impl StreamWriter {
         self.add(&mut frames, StreamMode::Updates, "updates", || json!({ "__interrupt__": interrupts }));
         self.add(&mut frames, StreamMode::Values, "values", || {
             let mut values = self.values();
-            values.insert("__interrupt__".to_owned(), json!(interrupts));
+            if !interrupts.is_empty() {
+                values.insert("__interrupt__".to_owned(), json!(interrupts));
+            }
             Value::Object(values)
         });
         frames

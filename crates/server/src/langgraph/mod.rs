@@ -13,6 +13,7 @@
 //! |---|---|
 //! | what was said | `messages` of the state; the flow's own output is `output` beside it |
 //! | a step | a node of `updates`, `tasks`, `debug`, and a checkpoint |
+//! | `interrupt_before`, `interrupt_after` | breakpoints; a run without input goes on from one |
 //! | a question to a person | `__interrupt__`; `Command(resume=…)` answers it, and the same run goes on |
 //! | a note of a flow | `custom` |
 //! | a child run | a subgraph: `mode|node:run` |
@@ -26,6 +27,7 @@ pub(crate) mod calendar;
 mod crons;
 mod frames;
 mod ids;
+mod interrupts;
 mod items;
 mod records;
 pub(crate) use records::KINDS as RECORD_KINDS;

@@ -1,9 +1,10 @@
 //! `Command(resume=…)`: a person's answers, for the questions that a run waits with.
 
 use engine::{Delivery, Engine, EngineError, OpenQuestion};
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::RunRow;
 
+use super::interrupts::is_breakpoint;
 use super::{LangGraph, ids, invalid};
 use crate::langserve::Refused;
 
@@ -13,6 +14,8 @@ pub(super) struct Answers(Vec<(OpenQuestion, Value)>);
 impl Answers {
     pub(super) async fn give(self, engine: &Engine) -> Result<(), Refused> {
         for (open, value) in self.0 {
+            // Whoever resumes a run that only waits lets it go on, with whatever value.
+            let value = if is_breakpoint(&open) && value.get("continue").is_none() { json!({ "continue": true }) } else { value };
             match engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await {
                 Ok(Delivery::Taken | Delivery::Posted) => {}
                 // Answered a moment ago, by somebody else or by the same client.

@@ -120,7 +120,10 @@ impl LangGraph {
             },
             RunState::Parked(_) => {
                 let mut values = self.values(&thread, Some(&row)).await?;
-                values.insert("__interrupt__".to_owned(), json!(self.interrupts(Some(&row)).await?));
+                let interrupts = self.interrupts(Some(&row)).await?;
+                if !interrupts.is_empty() {
+                    values.insert("__interrupt__".to_owned(), json!(interrupts));
+                }
                 Ok(Value::Object(values))
             }
             RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on in another process; join it")),

@@ -12,6 +12,7 @@ use store::{MessageRow, RunRow, Status};
 use wire::langgraph::Interrupt;
 use wire::langserve::Message;
 
+use super::interrupts::is_breakpoint;
 use super::threads::{Branch, Thread, ThreadRecord};
 use super::{LangGraph, ids, not_found};
 use crate::guard::now_ms;
@@ -220,9 +221,10 @@ impl LangGraph {
         }
     }
 
+    /// What people are asked; a run that waits at a breakpoint asks nothing.
     pub(super) async fn interrupts(&self, run: Option<&RunRow>) -> Result<Vec<Interrupt>, Refused> {
         let mut all = Vec::new();
-        for open in self.open_questions(run).await? {
+        for open in self.open_questions(run).await?.into_iter().filter(|open| !is_breakpoint(open)) {
             let plan = self.engine().plan_of(&open).await.map_err(Refused::of)?;
             let waiting = &open.waiting;
             let kind = if waiting.call.is_some() {

@@ -332,7 +332,8 @@ async fn p3_what_is_wrong_or_impossible_is_refused_in_langgraphs_form() {
         (path.as_str(), json!({ "assistant_id": "nobody", "input": {} }), 422, "there are: answers, inc"),
         (path.as_str(), json!({ "input": {} }), 422, "assistant_id"),
         (path.as_str(), json!([1]), 422, "dictionary"),
-        (path.as_str(), with(asks("x"), json!({ "interrupt_before": ["think"] })), 422, "interrupt_before"),
+        (path.as_str(), with(asks("x"), json!({ "interrupt_before": ["nobody"] })), 422, "interrupt_before"),
+        (path.as_str(), with(asks("x"), json!({ "interrupt_after": ["nobody"] })), 422, "think, tell"),
         (path.as_str(), with(asks("x"), json!({ "command": { "goto": "tell" } })), 422, "goto"),
         (path.as_str(), with(asks("x"), json!({ "after_seconds": -1 })), 422, "after_seconds"),
         (path.as_str(), with(asks("x"), json!({ "webhook": "http://127.0.0.1/x" })), 422, "webhook"),
@@ -460,6 +461,57 @@ fn a_filter_is_contained_in_a_document() {
     ] {
         assert_eq!(contains(&document, &map(filter.clone())), wanted, "{filter}");
     }
+}
+
+#[tokio::test]
+async fn p3_a_run_waits_before_and_after_the_nodes_that_a_client_names() {
+    let server = serve().await;
+    let go_on = |more: Value| {
+        let mut body = json!({ "assistant_id": "answers", "input": null });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        body
+    };
+    let wait = async |thread: &str, body: Value| server.json("POST", &format!("/threads/{thread}/runs/wait"), body).await;
+    let with = |mut body: Value, name: &str, value: Value| {
+        body[name] = value;
+        body
+    };
+    let state = async |thread: &str| server.json("GET", &format!("/threads/{thread}/state"), Value::Null).await;
+    let next = |state: &Value| (state["next"].clone(), state["interrupts"].clone());
+    // Before one node, which calls nothing itself, and then to the end.
+    for (name, value) in [("interrupt_before", json!(["tell"])), ("interrupt_after", json!(["think"])), ("interrupt_after", json!("*"))] {
+        let thread = server.thread().await;
+        let values = wait(&thread, with(asks("tool"), name, value.clone())).await;
+        assert_eq!(values.get("__interrupt__"), None, "{name} {value}: {values}");
+        assert_eq!(next(&state(&thread).await), (json!(["tell"]), json!([])), "{name} {value}");
+        assert_eq!(server.json("GET", &format!("/threads/{thread}"), Value::Null).await["status"], "interrupted");
+        let done = wait(&thread, go_on(json!({}))).await;
+        assert_eq!(done["messages"][1]["content"], "to tool after 0: 1", "{name} {value}: {done}");
+        assert_eq!(next(&state(&thread).await).0, json!([]));
+    }
+    // Step by step; the last one is given no interrupts.
+    let thread = server.thread().await;
+    wait(&thread, with(asks("tool"), "interrupt_before", json!("*"))).await;
+    assert_eq!(next(&state(&thread).await).0, json!(["think"]));
+    let (status, words) = server.refused("POST", &format!("/threads/{thread}/runs/wait"), go_on(json!({ "interrupt_before": ["nobody"] }))).await;
+    assert!(status == 422 && words.contains("think, tell"), "{words}");
+    wait(&thread, go_on(json!({ "interrupt_before": "*" }))).await;
+    assert_eq!(next(&state(&thread).await).0, json!(["tell"]));
+    let frames = server.stream(&format!("/threads/{thread}/runs/stream"), go_on(json!({ "stream_mode": ["values"] }))).await;
+    let (_, last, _) = frames.iter().rev().find(|(event, ..)| event == "values").unwrap();
+    assert_eq!(last["messages"][1]["content"], "to tool after 0: 1");
+    // A command goes on as well, in the same run and with its interrupts; new input takes the place of a run that waits.
+    let thread = server.thread().await;
+    wait(&thread, with(asks("tool"), "interrupt_before", json!("*"))).await;
+    let frames = server
+        .stream(
+            &format!("/threads/{thread}/runs/stream"),
+            json!({ "assistant_id": "answers", "command": { "resume": "yes" }, "stream_mode": ["updates"] }),
+        )
+        .await;
+    assert!(frames.iter().any(|(event, data, _)| event == "updates" && data["__interrupt__"] == json!([])), "{frames:?}");
+    assert_eq!(next(&state(&thread).await).0, json!(["tell"]));
+    assert_eq!(wait(&thread, asks("else")).await["messages"].as_array().unwrap().last().unwrap()["content"], "to else after 0: null");
 }
 
 /// Clients say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.

@@ -62,8 +62,56 @@ fn a_place_is_taken_from_the_oldest_connection_without_a_request() {
     peers[2].admit();
     peers[3].admit();
     assert!(connections.add(&peers[4]).is_none(), "requests in progress are kept");
-    drop(Response(peers[2].state.clone()));
+    drop(Response(peers[2].clone()));
     assert!(connections.add(&peers[4]).is_some(), "a response that is complete makes room");
+}
+
+/// A client of HTTP/2 without TLS is recognised by its first bytes, also when they come one by one, and its host counts as `Host` does.
+#[tokio::test]
+async fn http2_is_spoken_to_whoever_begins_with_it() {
+    let address = serve(Limits::default()).await;
+    let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let response = client.get(format!("http://{address}/")).send().await.unwrap();
+    assert_eq!((response.version(), response.status().as_u16(), response.text().await.unwrap().as_str()), (Version::HTTP_2, 200, "here"));
+    // Without a token this server answers to names of loopback only, whatever a header says beside the address of the request.
+    let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().resolve("evil.example", address).build().unwrap();
+    let response = client.get(format!("http://evil.example:{}/", address.port())).header("host", "localhost").send().await.unwrap();
+    assert_eq!(response.status().as_u16(), 403);
+
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    for byte in preface {
+        stream.write_all(&[*byte]).await.unwrap();
+        stream.flush().await.unwrap();
+    }
+    let mut frame = [0; 9];
+    stream.read_exact(&mut frame).await.unwrap();
+    assert_eq!(frame[3], 4, "the settings of the server come first: {frame:?}");
+    assert!(get_once(address).await.starts_with("HTTP/1.1 200"));
+    // Part of the preface, and then a request that is none of HTTP/2.
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"P").await.unwrap();
+    tokio::time::sleep(PREFACE_PAUSE * 3).await;
+    stream.write_all(b"OST / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    assert!(text.starts_with("HTTP/1.1 405"), "{text}");
+}
+
+#[test]
+fn a_connection_is_kept_until_the_last_of_its_responses_is_complete() {
+    let connections = Connections::new(1, 1);
+    let (first, other) = (peer("192.0.2.1:1"), peer("192.0.2.2:1"));
+    let _place = connections.add(&first).unwrap();
+    let requests = [first.for_request(), first.for_request(), first.for_request()];
+    requests[0].admit();
+    requests[1].admit();
+    let [one, two, refused] = requests.map(Response);
+    drop(refused);
+    drop(one);
+    assert!(connections.add(&other).is_none());
+    drop(two);
+    assert!(connections.add(&other).is_some());
 }
 
 #[test]

@@ -30,7 +30,7 @@ use crate::problem::{Problem, StatusCode};
 pub(crate) use events::{Events, TurnEvent};
 pub(crate) use question::{OpenQuestion, answer_value, call_json, hint};
 pub(crate) use rest::{Answered, TurnOutcome, answered, citations, outcome};
-pub(crate) use sse::{Sink, channel};
+pub(crate) use sse::{Sink, Source, channel, frames};
 
 /// A question of a client.
 pub(crate) struct Turn {

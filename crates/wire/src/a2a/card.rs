@@ -9,6 +9,7 @@ use super::or_default;
 pub const PATH: &str = "/.well-known/agent-card.json";
 pub const JSON_RPC: &str = "JSONRPC";
 pub const HTTP_JSON: &str = "HTTP+JSON";
+pub const GRPC: &str = "GRPC";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -57,6 +57,7 @@ impl ErrorKind {
             408 | 503 => ErrorKind { http, ..kind("UNAVAILABLE", -32013, 503, "UNAVAILABLE") },
             404 | 405 => ErrorKind { http, ..METHOD_NOT_FOUND },
             409 => ErrorKind { http: 400, ..UNSUPPORTED_OPERATION },
+            415 => ErrorKind { http, ..CONTENT_TYPE_NOT_SUPPORTED },
             400 | 422 => INVALID_PARAMS,
             400..500 => ErrorKind { http, ..INVALID_REQUEST },
             _ => ErrorKind { http: http.max(500), ..INTERNAL },

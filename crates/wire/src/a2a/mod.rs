@@ -1,10 +1,15 @@
 //! A2A 1.0 in JSON, as JSON-RPC and HTTP+JSON carry it: messages, tasks, what a stream tells, and requests. [`card`] is how an agent describes itself, [`error`] what is
-//! refused and how.
+//! refused and how. [`grpc`] has the same messages as gRPC carries them, of the types in [`proto`].
 //!
 //! Names and forms follow ProtoJSON: camelCase, enumerations by their names, `null` is the same as absent.
 
 pub mod card;
+mod convert;
 pub mod error;
+pub mod grpc;
+#[allow(clippy::all, clippy::needless_pass_by_value, unused_qualifications, missing_docs)]
+#[rustfmt::skip]
+pub mod proto;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};

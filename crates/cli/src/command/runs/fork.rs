@@ -59,6 +59,7 @@ impl Fork {
                 replies,
                 thread: Some(thread),
                 breakpoints: self.breakpoints,
+                passes_breakpoint: false,
                 run: Some(new.clone()),
             };
             engine.fork(&row.run, fork).await?;
