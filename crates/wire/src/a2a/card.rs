@@ -7,9 +7,12 @@ use super::or_default;
 
 /// Below the address of an agent.
 pub const PATH: &str = "/.well-known/agent-card.json";
+/// The binding with JSON-RPC, as [`Interface::protocol_binding`] names it.
 pub const JSON_RPC: &str = "JSONRPC";
+/// The binding with HTTP and JSON, as [`Interface::protocol_binding`] names it.
 pub const HTTP_JSON: &str = "HTTP+JSON";
 
+/// The description of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
@@ -38,6 +41,7 @@ pub struct AgentCard {
     pub skills: Vec<Skill>,
 }
 
+/// An address of an agent and the protocol binding there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Interface {
@@ -51,6 +55,7 @@ pub struct Interface {
     pub protocol_version: String,
 }
 
+/// Optional parts of the protocol that an agent supports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capabilities {
@@ -62,6 +67,7 @@ pub struct Capabilities {
     pub extended_agent_card: bool,
 }
 
+/// Something an agent can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Skill {
