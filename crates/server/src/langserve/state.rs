@@ -114,7 +114,7 @@ fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(
         InputShape::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
         InputShape::Question | InputShape::Bare => {
             let asked = messages.iter().rposition(|message| message.speaker() == MessageKind::Human);
-            let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "nobody asks anything: there is no human message"))?;
+            let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "there is no human message"))?;
             let said = |message: &Message| match message.speaker() {
                 MessageKind::Human => Some(json!({ "role": "user", "content": message.text() })),
                 MessageKind::Ai | MessageKind::Chat => Some(json!({ "role": "assistant", "content": message.text() })),
