@@ -237,7 +237,7 @@ mod tests {
             keep(&store, &settings(), &claims, &who).await
         };
         sign_in("1", json!(["staff"])).await.unwrap();
-        assert!(sign_in("2", json!(["operators"])).await.unwrap_err().message.contains("somebody else"));
+        assert!(sign_in("2", json!(["operators"])).await.unwrap_err().message.contains("another user"));
         assert_eq!(groups_of(&store, &"ada".into()).await.unwrap(), ["staff"]);
         sign_in("1", json!(["writers"])).await.unwrap();
         assert_eq!(load(&store).await.unwrap(), [("ada".into(), vec!["writers".to_owned()])]);
@@ -259,6 +259,6 @@ mod tests {
         let again = of_access_token(&store, &settings(), &bare).await.unwrap();
         assert_eq!((again.user.as_str(), again.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));
         let impostor = claims(json!({ "sub": "2", "preferred_username": "ada" }));
-        assert!(of_access_token(&store, &settings(), &impostor).await.unwrap_err().message.contains("somebody else"));
+        assert!(of_access_token(&store, &settings(), &impostor).await.unwrap_err().message.contains("another user"));
     }
 }
