@@ -41,10 +41,10 @@ struct Day {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
-    pub usd_micros: u64,
-    pub tokens: u64,
-    pub runs: u64,
+pub(crate) struct Spent {
+    pub(crate) usd_micros: u64,
+    pub(crate) tokens: u64,
+    pub(crate) runs: u64,
 }
 
 impl Spent {
@@ -55,6 +55,7 @@ impl Spent {
 }
 
 impl Allowances {
+    /// Rights from the configuration, and today's use from the store; `servers_model` is the model of runs that name none.
     pub fn new(users: Users, store: Arc<dyn Store>, servers_model: Option<String>) -> Allowances {
         let servers_model = RwLock::new(servers_model);
         Allowances(Arc::new(Inner { users, store, servers_model, today: Mutex::default(), signed_in: Mutex::default() }))
@@ -65,13 +66,14 @@ impl Allowances {
         *self.0.servers_model.write().unwrap_or_else(PoisonError::into_inner) = Some(model.to_owned());
     }
 
+    /// The rights of a user, with the groups of the last sign-in.
     pub fn rights(&self, user: &UserId) -> Arc<Rights> {
         let signed_in = self.0.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
         signed_in.get(user).cloned().unwrap_or_else(|| Arc::new(self.0.users.of(user, &[])))
     }
 
-    /// The groups that a user is in, as the provider said at the last sign-in.
-    pub fn set_groups(&self, user: &UserId, groups: &[String]) {
+    /// Sets the groups of a user, from the provider's claims at a sign-in.
+    pub(crate) fn set_groups(&self, user: &UserId, groups: &[String]) {
         let mut signed_in = self.0.signed_in.lock().unwrap_or_else(PoisonError::into_inner);
         match groups.is_empty() {
             true => drop(signed_in.remove(user)),
@@ -103,7 +105,7 @@ impl Allowances {
     }
 
     /// What a user has spent today.
-    pub async fn spent(&self, user: &UserId) -> Result<Spent, store::StoreError> {
+    pub(crate) async fn spent(&self, user: &UserId) -> Result<Spent, store::StoreError> {
         let day = now_ms().div_euclid(DAY_MS);
         if let Some(known) = self.today().get(user).filter(|known| known.day == day) {
             return Ok(known.spent);

@@ -1,6 +1,6 @@
 //! What the API needs beyond the engine: how a question becomes a run, which model answers, which documents there are.
 //!
-//! The program implements this trait; the server knows no vendor, no folder and no index.
+//! The program implements this trait; the server depends on no vendor, folder or index.
 
 use std::net::IpAddr;
 
@@ -13,14 +13,17 @@ use wire::api;
 
 use crate::problem::Problem;
 
+/// A result whose error is the response.
 pub type Result<T> = std::result::Result<T, Problem>;
 
+/// What the program around the server provides: flows, models, documents and files.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
     /// The flows, as people are shown them.
     fn flows(&self) -> Vec<api::Flow>;
     /// What to start for a question in a thread.
     fn order(&self, user: &UserId, thread: &ThreadId, new_run: &api::NewRun) -> Result<Order>;
+    /// Whether there is such a flow.
     fn has_flow(&self, name: &str) -> bool {
         self.flows().iter().any(|flow| flow.name == name)
     }
@@ -51,6 +54,7 @@ pub trait Backend: Send + Sync + 'static {
     /// A value as it is kept under that name of a preference; `null` takes it back.
     fn preference(&self, name: &str, value: &Value) -> Result<Option<Value>>;
 
+    /// The documents that a user can search.
     async fn documents(&self, user: &UserId) -> Result<api::Documents>;
     /// The name is one that passed [`crate::name::plain`].
     async fn put_document(&self, user: &UserId, name: &str, bytes: Vec<u8>) -> Result<api::Uploaded>;
@@ -60,6 +64,7 @@ pub trait Backend: Send + Sync + 'static {
     async fn document_text(&self, _user: &UserId, _name: &str, _from: u32) -> Result<api::DocumentText> {
         Err(Problem::not_found("document"))
     }
+    /// Deletes a document that this user uploaded.
     async fn delete_document(&self, user: &UserId, name: &str) -> Result<()>;
     /// The text around a span in its document, if this user may read it.
     async fn excerpt(&self, user: &UserId, span: &Span) -> Option<api::Excerpt>;
@@ -88,17 +93,24 @@ pub trait Backend: Send + Sync + 'static {
     fn html(&self, markdown: &str) -> String;
 }
 
+/// A file format of an export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// Markdown, with the sources as a list.
     Markdown,
+    /// One HTML file without scripts.
     Html,
+    /// A document for Word and similar programs.
     Docx,
+    /// PDF.
     Pdf,
 }
 
 impl Format {
+    /// The formats by file extension.
     pub const ALL: [(&'static str, Format); 4] = [("md", Format::Markdown), ("html", Format::Html), ("docx", Format::Docx), ("pdf", Format::Pdf)];
 
+    /// The value of `Content-Type`.
     pub fn media_type(self) -> &'static str {
         match self {
             Format::Markdown => "text/markdown; charset=utf-8",
@@ -112,7 +124,9 @@ impl Format {
 /// A document to be made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Export {
+    /// The format of the file.
     pub format: Format,
+    /// The title of the document.
     pub title: String,
     /// Without the list of sources; `[n]` cites the n-th.
     pub markdown: String,

@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(read(&quota, "ada", 60 << 10).await.0, 200);
     }
 
-    /// Four users who may have a quarter of all bytes each send that much, slowly: nobody else may notice.
+    /// Four users who may have a quarter of all bytes each send that much, slowly: other users are not affected.
     #[tokio::test]
     async fn slow_senders_with_large_bodies_leave_room_for_others() {
         let quota = Quota::new(Limits { bodies_bytes_max: 256 << 10, bodies_bytes_total_max: 1 << 20, ..Limits::default() });

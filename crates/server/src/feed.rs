@@ -89,7 +89,7 @@ impl Inner {
                                 tracing::warn!(thread = %row.thread.thread, "the details of a thread could not be read: {error}");
                                 details::Details::default()
                             });
-                            // Fails if nobody is subscribed at the moment.
+                            // Fails if there is no subscriber at the moment.
                             let _ = self.changes.send(Change { user, frame: frame(&details::shown(&row, details)) });
                         }
                         known.insert(row.thread.thread.clone(), row);

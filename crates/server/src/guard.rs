@@ -5,7 +5,7 @@
 //!
 //! - a caller is the operator if its end of the connection belongs, according to the kernel, to the account of the server ([`crate::peer_user`]), the `Host` is a name
 //!   of loopback, no proxy passed the request on, and a browser's page is one of this server;
-//! - everybody else needs the token that was made for this start. It is in a file that only the account can read, and in a link for browsers.
+//! - everybody else needs the token that was generated for this start. It is in a file that only the account can read, and in a link for browsers.
 //!
 //! With configured tokens (`--token`, `baton tokens add`) everybody needs one. Each belongs to a user; the one of the command line and the one of the start
 //! belong to the user of this machine, who is the operator. A page shows its token once and has a cookie from then on, which is a token of its own. The store
@@ -62,11 +62,13 @@ const KNOWN_MAX: usize = 10_000;
 /// An authenticated caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
+    /// The user.
     pub user: UserId,
     /// Whether this user runs the server and may change what all users share.
     pub is_operator: bool,
 }
 
+/// Authenticates requests and checks their origin. Cheap to clone.
 #[derive(Clone)]
 pub struct Guard(Arc<Inner>);
 
@@ -87,7 +89,7 @@ struct Inner {
     failures: Failures,
     /// Where sign-ins are recorded, if they are.
     sign_ins: SignIns,
-    /// What users may do and spend; without it everybody is a user without limits.
+    /// Rights and budgets of users; without it every user has all rights of a user and no limits.
     allowances: OnceLock<Allowances>,
     /// Proxies that say whose request they pass on.
     proxies: OnceLock<Proxies>,
@@ -95,7 +97,9 @@ struct Inner {
     oidc: OnceLock<Oidc>,
 }
 
+/// Why the server does not listen.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum BindError {
     #[error(
         "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), let people sign in ([server.oidc] in the configuration), or listen on 127.0.0.1"
@@ -151,7 +155,7 @@ impl Guard {
         self
     }
 
-    /// Listens, unless everybody could then use the server without a token.
+    /// Listens, unless that would allow access without a token from other machines.
     pub async fn bind(&self, address: SocketAddr) -> Result<TcpListener, BindError> {
         if !address.ip().is_loopback() && !self.has_tokens().await? {
             return Err(BindError::Open { address });
@@ -160,7 +164,7 @@ impl Guard {
         TcpListener::bind(address).await.map_err(|error| BindError::Listen { address, error })
     }
 
-    /// Whether everybody needs a token. One that is made while the server runs counts from then on.
+    /// Whether a token is needed. A token that is added while the server runs counts immediately.
     pub async fn has_tokens(&self) -> Result<bool, store::StoreError> {
         if self.0.token.is_some() || self.0.oidc.get().is_some() {
             return Ok(true);
@@ -310,7 +314,7 @@ impl Guard {
         self.0.oidc.get()
     }
 
-    /// The address of this server as the client of a request knows it: `http://host:port`.
+    /// The address of this server as the client of a request uses it: `http://host:port`.
     pub(crate) fn base_of(&self, request: &Request<Body>) -> Result<String, Problem> {
         let headers = request.headers();
         let named = headers.get(header::HOST).and_then(|host| host.to_str().ok()).or_else(|| request.uri().authority().map(|host| host.as_str()));
@@ -404,7 +408,7 @@ pub fn protected(router: axum::Router, guard: &Guard) -> axum::Router {
     router.layer(axum::middleware::from_fn_with_state(guard.clone(), check))
 }
 
-/// What a token lets one do. It is in the token itself, whose digest covers it, so that nobody can change it.
+/// The rights of a token. They are part of the token itself, whose digest covers them, so that they cannot be changed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// All that its user may do.
@@ -422,6 +426,7 @@ pub fn secret() -> Result<String, Problem> {
     secret_for(Scope::All)
 }
 
+/// A random token with this scope. It is shown once and not stored.
 pub fn secret_for(scope: Scope) -> Result<String, Problem> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| Problem::internal(&format!("no random bytes: {error}")))?;
@@ -432,6 +437,7 @@ pub fn secret_for(scope: Scope) -> Result<String, Problem> {
     Ok(format!("{beginning}{}", bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
 }
 
+/// The SHA-256 of a text.
 pub fn digest(text: &str) -> [u8; 32] {
     Sha256::digest(text.as_bytes()).into()
 }

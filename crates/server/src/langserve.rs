@@ -61,10 +61,13 @@ const KEY_BYTES_MAX: usize = 500;
 /// A flow, and how it is served.
 #[derive(Clone)]
 pub struct ServedFlow {
+    /// The name of the flow.
     pub flow: String,
+    /// The form of its input.
     pub input_shape: InputShape,
     /// Input fields that every run receives; a caller cannot change them.
     pub base: Map<String, Value>,
+    /// The settings that a caller may set.
     pub settings: FlowSettings,
 }
 
@@ -140,6 +143,7 @@ impl Service {
         Service(Arc::new(Inner { api: Some(api.clone()), ..Arc::unwrap_or_clone(self.0) }))
     }
 
+    /// The routes of the service, with access checks.
     pub fn router(self, guard: &Guard) -> Router {
         self.routes().layer(from_fn_with_state(guard.clone(), guard::check))
     }
@@ -312,7 +316,7 @@ async fn outcome(engine: &Engine, run: &RunId, at: RunState, came: &RequestShape
             Outcome::Cancelled { reason } => Err(Refused::failed(format!("it was stopped: {reason}"))),
         },
         RunState::Parked(_) => Ok(came.waiting(&state::questions(engine, run).await?)),
-        RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on elsewhere; ask again")),
+        RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "another server drives the run; try again")),
         RunState::Lost(error) => Err(Refused::of(error)),
     }
 }
@@ -417,7 +421,7 @@ impl Refused {
     }
 }
 
-/// What the API refuses in its own words is refused in the same words here, in LangServe's form.
+/// Converts a refusal of the API to LangServe's form, with the same message.
 impl From<Problem> for Refused {
     fn from(problem: Problem) -> Refused {
         let plain = Refused::plain(problem.status, problem.message);

@@ -10,12 +10,14 @@
 //! - [`mcp_flows`]: flows as tools, prompts and resources of MCP hosts.
 //! - [`openai`]: flows as OpenAI's models: chat completions and responses.
 //! - [`a2a`]: flows as skills of an A2A agent.
-//! - [`agui`]: flows as agents of front ends that speak AG-UI.
-//! - [`protocols`]: the list of the protocols that speak to flows.
+//! - [`agui`]: flows as agents of AG-UI front ends.
+//! - [`protocols`]: the list of the protocols for flows.
 //!
 //! [`oidc`] signs people in at the page.
 //!
 //! Before all of them stands the [`guard`], and [`service`] puts them together. [`turn`] is one question and its run, as the protocols share it.
+
+#![warn(missing_docs)]
 
 mod a2a;
 mod agui;

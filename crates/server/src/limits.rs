@@ -10,10 +10,15 @@ use serde_json::Value;
 /// One limit, as help texts and errors show it. Every limit is an integer.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
+    /// The key in `[server]`.
     pub name: &'static str,
+    /// The value if the configuration has none.
     pub default: u64,
+    /// The smallest allowed value.
     pub min: u64,
+    /// The largest allowed value.
     pub max: u64,
+    /// What it limits.
     pub help: &'static str,
 }
 
@@ -37,6 +42,7 @@ macro_rules! limits {
         ];
 
         impl Limits {
+            /// The value of a limit by its name.
             pub fn get(&self, name: &str) -> Option<u64> {
                 match name {
                     $(stringify!($name) => Some(self.$name),)+
@@ -98,7 +104,9 @@ limits! {
     stored_bytes_max = 2 * GIB, MIB => 1_024 * GIB;
 }
 
+/// Why `[server]` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum LimitError {
     #[error("there is no limit {name:?}; there are: {}", names())]
     Unknown { name: String },

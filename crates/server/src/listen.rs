@@ -55,7 +55,9 @@ const ERROR_PAUSE: Duration = Duration::from_millis(50);
 /// The connection that a request came over.
 #[derive(Clone)]
 pub struct Peer {
+    /// The address of the client, or of the client before a trusted proxy.
     pub remote: SocketAddr,
+    /// The address of the server.
     pub local: SocketAddr,
     /// Whether TLS ends here.
     pub(crate) is_tls: bool,
@@ -78,11 +80,12 @@ struct RequestState {
 }
 
 impl Peer {
-    /// The same connection, for a request that came from elsewhere through a proxy.
+    /// The same connection, for a request that a proxy forwarded.
     pub(crate) fn from(self, remote: SocketAddr) -> Peer {
         Peer { remote, ..self }
     }
 
+    /// A connection without TLS.
     pub fn new(remote: SocketAddr, local: SocketAddr) -> Peer {
         Peer { remote, local, is_tls: false, state: Arc::default(), request: Arc::default() }
     }

@@ -30,7 +30,7 @@ pub(crate) fn fallible_service<H: ServerHandler>(
     make: impl Fn() -> std::io::Result<H> + Send + Sync + 'static,
 ) -> StreamableHttpService<H, LocalSessionManager> {
     let config = StreamableHttpServerConfig::default()
-        // The guard looks at both, and knows about tokens.
+        // The guard checks both, and tokens.
         .disable_allowed_hosts()
         .disable_allowed_origins()
         .with_sse_retry(Some(RETRY))

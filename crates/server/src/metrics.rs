@@ -14,8 +14,9 @@ const BOUNDS_S: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10
 const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "other"];
 const STATUSES: usize = 600;
 
+/// Counters of the server in the format of Prometheus.
 pub struct Metrics {
-    /// Requests by method and status: a counter for each there could be, so that nobody waits to count.
+    /// Requests by method and status: a counter for each combination, so that counting needs no lock.
     requests: Vec<AtomicU64>,
     /// How long until the headers of an answer.
     buckets: [AtomicU64; BOUNDS_S.len()],
@@ -25,7 +26,7 @@ pub struct Metrics {
     streams: AtomicI64,
 }
 
-/// What is counted elsewhere, as it is when somebody asks.
+/// Values that are read from other parts when metrics are requested.
 pub(crate) struct Gauges {
     pub(crate) runs_followed: usize,
     pub(crate) runs_going: usize,
@@ -44,6 +45,7 @@ impl Drop for OpenStream {
 }
 
 impl Metrics {
+    /// All counters at zero.
     pub fn new() -> Arc<Self> {
         let requests = std::iter::repeat_with(AtomicU64::default).take(METHODS.len() * STATUSES).collect();
         Arc::new(Metrics {
@@ -107,7 +109,7 @@ impl Metrics {
         line(format_args!("# HELP baton_streams Open event streams."));
         line(format_args!("# TYPE baton_streams gauge"));
         line(format_args!("baton_streams {}", self.streams.load(Ordering::Relaxed)));
-        line(format_args!("# HELP baton_runs_followed Runs that somebody follows."));
+        line(format_args!("# HELP baton_runs_followed Runs with at least one watcher."));
         line(format_args!("# TYPE baton_runs_followed gauge"));
         line(format_args!("baton_runs_followed {}", now.runs_followed));
         line(format_args!("# HELP baton_runs_going Runs that are in memory and driven here."));

@@ -20,7 +20,7 @@ pub fn plain(name: &str) -> Result<&str, String> {
     }
 }
 
-pub const USER_CHARS_MAX: usize = 64;
+pub(crate) const USER_CHARS_MAX: usize = 64;
 
 /// The name of a user, if it can also be a folder's.
 pub fn user(name: &str) -> Result<UserId, String> {

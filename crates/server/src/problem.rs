@@ -11,40 +11,51 @@ use graph::RunError;
 use store::StoreError;
 use wire::api::{Error, ErrorBody};
 
+/// An error response.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Problem {
+    /// The status of the response.
     pub status: StatusCode,
+    /// The kind in the body, a word for programs.
     pub kind: &'static str,
+    /// The message in the body.
     pub message: String,
+    /// The value of `Retry-After`.
     pub retry_after_s: Option<u64>,
 }
 
 impl Problem {
+    /// A problem without `Retry-After`.
     pub fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
         Problem { status, kind, message: message.into(), retry_after_s: None }
     }
 
-    /// Also for what is somebody else's: whether it exists is not told.
+    /// Also for things of another user: whether they exist is not revealed.
     pub fn not_found(what: &str) -> Self {
         Problem::new(StatusCode::NOT_FOUND, "not_found", format!("there is no such {what}"))
     }
 
+    /// 422: the request is well-formed, but its content is not accepted.
     pub fn invalid(message: impl Into<String>) -> Self {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "invalid", message)
     }
 
-    pub fn bad_request(message: impl Into<String>) -> Self {
+    /// 400: the request cannot be read.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
         Problem::new(StatusCode::BAD_REQUEST, "invalid", message)
     }
 
+    /// 409: the request does not fit the state of its target.
     pub fn conflict(message: impl Into<String>) -> Self {
         Problem::new(StatusCode::CONFLICT, "conflict", message)
     }
 
+    /// 429: the caller exceeds a limit.
     pub fn too_many(message: impl Into<String>, retry_after_s: u64) -> Self {
         Problem { retry_after_s: Some(retry_after_s), ..Problem::new(StatusCode::TOO_MANY_REQUESTS, "limit", message) }
     }
 
+    /// 503: the server cannot do it now; the client should retry after a second.
     pub fn busy(message: impl Into<String>) -> Self {
         Problem { retry_after_s: Some(1), ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", message) }
     }
@@ -79,7 +90,7 @@ impl From<StoreError> for Problem {
             StoreError::Held { .. } => Problem::conflict("another process is running something in this thread; try again when it is done"),
             StoreError::Exists { .. } => Problem::conflict("that exists already"),
             StoreError::Unreachable { .. } => Problem::busy("the database cannot be reached at the moment; try again"),
-            StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("the run went on elsewhere; try again"),
+            StoreError::Fenced { .. } | StoreError::Closed => Problem::busy("another server drives the run; try again"),
             StoreError::Full { .. } => {
                 tracing::error!("{words}");
                 Problem::new(StatusCode::INSUFFICIENT_STORAGE, "full", "the server's disk is full; try again when its operator has made room")
@@ -102,7 +113,7 @@ impl From<EngineError> for Problem {
             EngineError::NoFlow { .. } | EngineError::NoStep { .. } => Problem::invalid(words),
             EngineError::Run(RunError::Input { why, .. } | RunError::Edit { why }) => Problem::invalid(why),
             EngineError::Over { .. } | EngineError::Feed(_) => Problem::conflict(words),
-            // The flow is another one by now; nothing that this request could mend.
+            // The flow has changed since; another request would not help.
             EngineError::Run(_) | EngineError::Crashed { .. } => Problem::conflict(words),
             EngineError::Entry { .. } => Problem::internal(&words),
         }

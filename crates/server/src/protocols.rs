@@ -1,4 +1,4 @@
-//! The protocols by which other people's programs speak to flows, one row each, beside our own API and LangServe.
+//! The protocols by which clients use flows, one row each, beside Baton's API and LangServe.
 
 use axum::Router;
 use axum::body::Body;

@@ -50,6 +50,7 @@ impl Network {
 }
 
 impl Proxies {
+    /// Whether an address belongs to a trusted proxy.
     pub fn has(&self, address: IpAddr) -> bool {
         self.0.iter().any(|network| network.has(address))
     }

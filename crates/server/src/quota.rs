@@ -11,6 +11,7 @@ use crate::limits::{Limits, count};
 use crate::problem::Problem;
 use crate::shared_bytes::{BytesPermit, SharedBytes};
 
+/// Limits of users and of the server: requests, runs, streams and memory. Cheap to clone.
 #[derive(Clone)]
 pub struct Quota(Arc<Inner>);
 
@@ -57,7 +58,7 @@ impl Bucket {
     }
 }
 
-/// A stream's share of its user's and of everybody's streams.
+/// A stream's share of the streams of its user and of all users.
 pub struct StreamPermit {
     _user: OwnedSemaphorePermit,
     _total: OwnedSemaphorePermit,
@@ -72,6 +73,7 @@ const RESPONSE_BYTES_FREE: u64 = 64 * KIB;
 const USERS_MAX: usize = 10_000;
 
 impl Quota {
+    /// Nothing is in use.
     pub fn new(limits: Limits) -> Self {
         let total = Mutex::new(Bucket::new(limits.requests_per_second_total_max));
         let streams = Arc::new(Semaphore::new(count(limits.streams_total_max)));
@@ -79,6 +81,7 @@ impl Quota {
         Quota(Arc::new(Inner { limits, users: Mutex::default(), total, streams, bodies, responses }))
     }
 
+    /// The limits.
     pub fn limits(&self) -> Limits {
         self.0.limits
     }
@@ -108,11 +111,12 @@ impl Quota {
     }
 
     /// The same for one run of a batch: it waits until another run of the user has ended.
-    pub async fn run_in_turn(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
+    pub(crate) async fn run_in_turn(&self, user: &UserId) -> Result<OwnedSemaphorePermit, Problem> {
         let runs = self.of(user, |of| of.runs.clone());
         runs.acquire_owned().await.map_err(|error| Problem::internal(&error))
     }
 
+    /// A place for a stream; it is free again when the permit is dropped.
     pub fn stream(&self, user: &UserId) -> Result<StreamPermit, Problem> {
         let Limits { streams_max, streams_total_max, .. } = self.0.limits;
         let of_user = self.of(user, |of| of.streams.clone().try_acquire_owned());

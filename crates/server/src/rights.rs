@@ -36,13 +36,15 @@ pub const SERVERS_MODEL: &str = "default";
 pub enum Role {
     /// Reads what is their own: conversations, answers, documents. Starts and changes nothing.
     Viewer,
+    /// Starts runs and changes what is their own.
     #[default]
     User,
-    /// Also changes what all users share: tools, servers, imports. Sees nobody else's data.
+    /// Also changes what all users share: tools, servers, imports. Does not see other users' data.
     Operator,
 }
 
 impl Role {
+    /// The name in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Role::Viewer => "viewer",
@@ -55,17 +57,22 @@ impl Role {
 /// What one user may do. What is absent is not limited.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rights {
+    /// The role.
     pub role: Role,
     /// Names of models; one that ends with `*` stands for all that begin so, `default` for the server's own.
     pub models: Option<Vec<String>>,
     /// `server.tool`, or a whole server.
     pub tools: Option<Vec<String>>,
+    /// US dollars a day, in UTC.
     pub usd_per_day: Option<f64>,
+    /// Input and output tokens a day.
     pub tokens_per_day: Option<u64>,
+    /// Runs a day, without child runs.
     pub runs_per_day: Option<u64>,
 }
 
 impl Rights {
+    /// Whether runs of the user may use a model.
     pub fn may_use_model(&self, model: &str, servers_model: Option<&str>) -> bool {
         let fits = |wanted: &String| match wanted.strip_suffix('*') {
             Some(beginning) => model.starts_with(beginning),
@@ -74,12 +81,13 @@ impl Rights {
         self.models.as_ref().is_none_or(|models| models.iter().any(fits))
     }
 
+    /// Whether runs of the user may call a tool.
     pub fn may_call(&self, tool: &str) -> bool {
         let server = tool.split_once('.').map_or(tool, |(server, _)| server);
         self.tools.as_ref().is_none_or(|tools| tools.iter().any(|name| name == tool || name == server))
     }
 
-    pub fn usd_micros_per_day(&self) -> Option<u64> {
+    pub(crate) fn usd_micros_per_day(&self) -> Option<u64> {
         self.usd_per_day.map(|usd| (usd * 1e6).round() as u64)
     }
 
@@ -88,7 +96,7 @@ impl Rights {
     }
 }
 
-/// A table of the configuration, of a user or a group. What is absent is taken from elsewhere.
+/// A table of the configuration, of a user or a group. Absent values come from the group or the default.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Table {
@@ -155,6 +163,7 @@ pub struct Users {
 }
 
 impl Users {
+    /// Checks the limits of every table, and that every group that a user is in is defined.
     pub fn new(users: Tables, groups: Tables) -> Result<Users, String> {
         let users = Users { named: users.0, groups: groups.0 };
         for (section, tables) in [("users", &users.named), ("groups", &users.groups)] {
@@ -242,7 +251,7 @@ mod tests {
         assert_eq!((both.role, both.runs_per_day, both.usd_per_day), (Role::User, Some(20), None));
         assert!(both.may_call("docs.read") && both.may_call("document.write") && !both.may_call("mail.send"));
         assert_eq!((of("bob", &[]).runs_per_day, of("bob", &[]).usd_per_day), (Some(7), Some(2.5)), "the user's own setting, and the group's");
-        // Somebody whom only the provider knows.
+        // A user who is known only from the provider.
         assert_eq!((of("eve", &["admins"]).role, of("eve", &["admins"]).tools), (Role::Operator, None));
         assert_eq!(of("eve", &["of no meaning here"]), of("eve", &[]), "the rights of the others");
         assert_eq!((of("eve", &[]).runs_per_day, of("eve", &["readers"]).runs_per_day), (Some(1), Some(10)));

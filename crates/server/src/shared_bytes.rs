@@ -11,7 +11,7 @@ const KIB: u64 = 1_024;
 /// What a user has in any case; it is not counted as shared.
 const OWN_KIB: usize = 64;
 
-/// What one user, or everybody, may have in memory.
+/// Limits of memory for one user and for all users.
 #[derive(Clone)]
 pub(crate) struct SharedBytes {
     kib: Arc<Semaphore>,
@@ -33,7 +33,7 @@ impl SharedBytes {
     }
 }
 
-/// Memory that one request takes of its user's and of everybody's; given back when this is dropped.
+/// Memory that one request takes from its user's share and from the total; returned when this is dropped.
 pub(crate) struct BytesPermit {
     user: OwnedSemaphorePermit,
     total: OwnedSemaphorePermit,

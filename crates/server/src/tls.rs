@@ -15,7 +15,9 @@ pub(crate) const HTTP2: &[u8] = b"h2";
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
+/// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum TlsError {
     #[error("the certificate cannot be read from {}: {why}; it is a PEM file, the server's certificate first", path.display())]
     Certificate { path: PathBuf, why: String },
@@ -25,6 +27,7 @@ pub enum TlsError {
     Pair { path: PathBuf, why: String },
 }
 
+/// A certificate and its key, which are read again when their files change.
 pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
@@ -38,6 +41,7 @@ struct Current {
 }
 
 impl Tls {
+    /// Reads the files.
     pub fn open(certificate: &Path, key: &Path) -> Result<Tls, TlsError> {
         let written = [written(certificate), written(key)];
         let current = Current { config: load(certificate, key)?, written, looked: Instant::now() };

@@ -1,4 +1,4 @@
-//! AG-UI: what front ends send to an agent, and the names of the events they read.
+//! AG-UI: the request of a front end, and the events it reads.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -9,47 +9,63 @@ use crate::openai::{Conversation, Options, RequestError, chat_conversation};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RunAgentInput {
+    /// The front end's id of the conversation.
     pub thread_id: String,
+    /// The front end's id of the run.
     pub run_id: String,
+    /// The whole conversation.
     #[serde(default)]
     pub messages: Vec<Value>,
+    /// Tools that the front end performs itself.
     #[serde(default)]
     pub tools: Vec<Value>,
+    /// What the front end adds to the instructions.
     #[serde(default)]
     pub context: Vec<Context>,
+    /// Values for the agent; Baton reads `baton`.
     #[serde(default)]
     pub forwarded_props: Option<Value>,
+    /// Answers to interrupts of an earlier run.
     #[serde(default)]
     pub resume: Option<Vec<Resume>>,
 }
 
+/// A value that the front end adds to the instructions.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Context {
+    /// What the value is.
     pub description: String,
+    /// The value.
     pub value: Value,
 }
 
-/// A person's word to an interrupt.
+/// A user's answer to an interrupt.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Resume {
+    /// The interrupt that is answered.
     pub interrupt_id: String,
+    /// Whether it is answered or cancelled.
     pub status: ResumeStatus,
+    /// The answer.
     #[serde(default)]
     pub payload: Value,
 }
 
+/// How an interrupt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeStatus {
+    /// It was answered.
     Resolved,
+    /// It was cancelled.
     Cancelled,
 }
 
 impl RunAgentInput {
-    /// The messages as a flow takes them. What the front end says of itself is instructions.
+    /// The messages in the form that flows take. The front end's context becomes part of the instructions.
     pub fn conversation(&self) -> Result<Conversation, RequestError> {
-        let messages: Vec<Value> = self.messages.iter().filter(|message| is_speech(message)).map(as_chat).collect();
+        let messages: Vec<Value> = self.messages.iter().filter(|message| is_conversation(message)).map(as_chat).collect();
         let mut conversation = chat_conversation(&messages)?;
         for Context { description, value } in &self.context {
             let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -58,7 +74,7 @@ impl RunAgentInput {
         Ok(conversation)
     }
 
-    /// What only Baton knows, under `forwardedProps.baton`.
+    /// Options of Baton, under `forwardedProps.baton`.
     pub fn options(&self) -> Result<Option<Options>, RequestError> {
         let Some(given) = self.forwarded_props.as_ref().and_then(|props| props.get("baton")) else { return Ok(None) };
         let options = serde_json::from_value(given.clone());
@@ -66,12 +82,12 @@ impl RunAgentInput {
     }
 }
 
-/// Activities and thoughts are for people who watch.
-fn is_speech(message: &Value) -> bool {
+/// Whether a message is part of the conversation; activities and reasoning are only displayed.
+fn is_conversation(message: &Value) -> bool {
     !matches!(message["role"].as_str(), Some("activity" | "reasoning"))
 }
 
-/// Their messages are those of chat completions but for the names of two fields.
+/// Converts a message to the form of chat completions, which differs in the names of two fields.
 fn as_chat(message: &Value) -> Value {
     let mut chat = message.clone();
     if let Some(fields) = chat.as_object_mut() {

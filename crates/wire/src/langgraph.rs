@@ -1,11 +1,11 @@
-//! What clients of LangGraph's server say: `langgraph-sdk`, `RemoteGraph`, `useStream`. What servers answer is built where it is known, and read here.
+//! Requests of clients of a LangGraph server (`langgraph-sdk`, `RemoteGraph`, `useStream`), and the parts of responses that Baton reads.
 //!
 //! ```text
 //! POST /threads/{id}/runs/stream | wait | (create)     RunCreate  -> SSE `metadata`, `values`, `updates`, …, `end` or `error` | the values | Run
 //! POST /threads/{id}/history, GET /threads/{id}/state             -> ThreadState
 //! ```
 //!
-//! Clients send `null` for what they leave out, and fields of their own that a server may ignore; so every field here is optional.
+//! Clients send `null` for absent fields, and additional fields that a server may ignore; so every field here is optional.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
@@ -27,7 +27,7 @@ pub enum StreamMode {
     Checkpoints,
 }
 
-/// What happens to a run that comes while another one goes in its thread.
+/// What happens to a run that is started while another one of its thread runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MultitaskStrategy {
@@ -38,6 +38,7 @@ pub enum MultitaskStrategy {
     Enqueue,
 }
 
+/// What happens to a run whose client disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnDisconnect {
@@ -45,6 +46,7 @@ pub enum OnDisconnect {
     Continue,
 }
 
+/// What happens to the temporary thread of a run without one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnCompletion {
@@ -52,6 +54,7 @@ pub enum OnCompletion {
     Keep,
 }
 
+/// What happens if the thread does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IfNotExists {
@@ -59,7 +62,7 @@ pub enum IfNotExists {
     Reject,
 }
 
-/// One, or several.
+/// One value or a list.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum OneOrMany<T> {
@@ -68,6 +71,7 @@ pub enum OneOrMany<T> {
 }
 
 impl<T> OneOrMany<T> {
+    /// A list in either case.
     pub fn into_vec(self) -> Vec<T> {
         match self {
             OneOrMany::Many(all) => all,
@@ -76,7 +80,7 @@ impl<T> OneOrMany<T> {
     }
 }
 
-/// What a run is started with.
+/// The request that starts a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunCreate {
     pub assistant_id: String,
@@ -116,13 +120,13 @@ pub struct RunCreate {
     pub if_not_exists: Option<IfNotExists>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_seconds: Option<f64>,
-    /// Of a batch only.
+    /// Only in a batch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
 }
 
 impl RunCreate {
-    /// The checkpoint it is to start from, by either of its names.
+    /// The checkpoint to start from, from either of the two fields.
     pub fn from_checkpoint(&self) -> Option<&str> {
         let named = self.checkpoint.as_ref().and_then(|checkpoint| checkpoint.checkpoint_id.as_deref());
         named.or(self.checkpoint_id.as_deref()).filter(|id| !id.is_empty())
@@ -132,7 +136,7 @@ impl RunCreate {
 /// `Command(resume, update, goto)`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// `null` is an answer too.
+    /// The answer to an interrupt; `null` is an answer too.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub resume: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -152,6 +156,7 @@ impl Command {
     }
 }
 
+/// Identifies a state of a thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Checkpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -162,7 +167,7 @@ pub struct Checkpoint {
     pub checkpoint_id: Option<String>,
 }
 
-/// What a run or a thread waits for a person with.
+/// A question of a run or a thread to a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
     pub value: Value,
@@ -172,7 +177,7 @@ pub struct Interrupt {
     pub response_schema: Option<Value>,
 }
 
-/// What a client knows of a run on a server.
+/// A run on a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
     pub run_id: String,
@@ -189,6 +194,7 @@ pub struct Run {
     pub kwargs: Map<String, Value>,
 }
 
+/// The state of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -200,6 +206,7 @@ pub enum RunStatus {
     Interrupted,
 }
 
+/// The state of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreadStatus {
@@ -209,12 +216,12 @@ pub enum ThreadStatus {
     Error,
 }
 
-/// `null` counts as left out.
+/// Reads `null` as absent.
 fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(deserializer: D) -> Result<T, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
-/// A field that is there, whatever it holds.
+/// Reads a field that is present, even if it is `null`.
 fn given<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }

@@ -32,6 +32,7 @@ pub struct ChatRequest {
     pub baton: Option<Options>,
 }
 
+/// `stream_options` of a chat completion.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct StreamOptions {
     #[serde(default)]
@@ -69,7 +70,7 @@ pub struct ResponsesRequest {
     pub baton: Option<Options>,
 }
 
-/// What only Baton knows; the SDKs send it with `extra_body`.
+/// Options of Baton; the SDKs send them with `extra_body`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
@@ -99,7 +100,7 @@ pub enum Choice {
     Named(String),
 }
 
-/// What is wrong with a request, and in which field.
+/// An invalid field of a request, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestError {
     pub field: String,
@@ -111,7 +112,7 @@ fn wrong(field: impl Into<String>, why: impl Into<String>) -> RequestError {
 }
 
 const TOOLS_MAX: usize = 128;
-/// As OpenAI bounds them.
+/// OpenAI's limit.
 const NAME_CHARS_MAX: usize = 64;
 
 /// Tools of chat completions (`{"type": "function", "function": {…}}`) and of responses (`{"type": "function", "name": …}`).
@@ -174,16 +175,16 @@ pub fn format_schema(field: &str, format: Option<&Value>) -> Result<Option<Value
     }
 }
 
-/// A conversation as a flow takes it.
+/// A conversation in the form that flows take.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Conversation {
-    /// What system and developer messages say.
+    /// The texts of system and developer messages.
     pub instructions: String,
     pub history: Vec<ChatMessage>,
     pub question: String,
     /// What the client's own functions returned for the question, a line each.
     pub results: Vec<String>,
-    /// It holds words that may not be the user's own.
+    /// It has text that may not be the user's own.
     pub is_tainted: bool,
 }
 
@@ -198,20 +199,20 @@ enum InputMessage {
 
 /// Messages of a chat completion.
 pub fn chat_conversation(messages: &[Value]) -> Result<Conversation, RequestError> {
-    let mut said = Vec::new();
+    let mut parsed = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let field = format!("messages[{at}]");
         let text = || content(&message["content"]).map_err(|why| wrong(format!("{field}.content"), why));
         match message["role"].as_str().unwrap_or_default() {
-            "system" | "developer" => said.push(InputMessage::System(text()?)),
-            "user" => said.push(InputMessage::User(text()?)),
+            "system" | "developer" => parsed.push(InputMessage::System(text()?)),
+            "user" => parsed.push(InputMessage::User(text()?)),
             "assistant" => {
-                said.push(InputMessage::Assistant(text()?));
+                parsed.push(InputMessage::Assistant(text()?));
                 for call in message["tool_calls"].as_array().into_iter().flatten() {
-                    said.push(called(call["id"].as_str(), &call["function"]));
+                    parsed.push(called(call["id"].as_str(), &call["function"]));
                 }
             }
-            "tool" => said.push(InputMessage::Result { id: message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text: text()? }),
+            "tool" => parsed.push(InputMessage::Result { id: message["tool_call_id"].as_str().unwrap_or_default().to_owned(), text: text()? }),
             other => {
                 return Err(wrong(
                     format!("{field}.role"),
@@ -220,7 +221,7 @@ pub fn chat_conversation(messages: &[Value]) -> Result<Conversation, RequestErro
             }
         }
     }
-    conversation("messages", said)
+    conversation("messages", parsed)
 }
 
 /// The `input` of a response: a text, or items. `known` are calls that an earlier response made, each with its id and what it called.
@@ -230,26 +231,26 @@ pub fn response_conversation(input: &Value, known: &[(String, String)]) -> Resul
         Value::Array(items) => items,
         _ => return Err(wrong("input", "it is a text or a list of items")),
     };
-    let mut said: Vec<InputMessage> = known.iter().map(|(id, words)| InputMessage::Call { id: id.clone(), words: words.clone() }).collect();
+    let mut parsed: Vec<InputMessage> = known.iter().map(|(id, words)| InputMessage::Call { id: id.clone(), words: words.clone() }).collect();
     for (at, item) in items.iter().enumerate() {
         let field = format!("input[{at}]");
         let text = |value: &Value| content(value).map_err(|why| wrong(&*field, why));
         match item["type"].as_str().unwrap_or("message") {
             "message" => match item["role"].as_str().unwrap_or_default() {
-                "system" | "developer" => said.push(InputMessage::System(text(&item["content"])?)),
-                "user" => said.push(InputMessage::User(text(&item["content"])?)),
-                "assistant" => said.push(InputMessage::Assistant(text(&item["content"])?)),
+                "system" | "developer" => parsed.push(InputMessage::System(text(&item["content"])?)),
+                "user" => parsed.push(InputMessage::User(text(&item["content"])?)),
+                "assistant" => parsed.push(InputMessage::Assistant(text(&item["content"])?)),
                 other => return Err(wrong(format!("{field}.role"), format!("there is no role {other:?}"))),
             },
-            "function_call" => said.push(called(item["call_id"].as_str(), item)),
+            "function_call" => parsed.push(called(item["call_id"].as_str(), item)),
             "function_call_output" => {
-                said.push(InputMessage::Result { id: item["call_id"].as_str().unwrap_or_default().to_owned(), text: text(&item["output"])? });
+                parsed.push(InputMessage::Result { id: item["call_id"].as_str().unwrap_or_default().to_owned(), text: text(&item["output"])? });
             }
             "reasoning" => {}
             other => return Err(wrong(field, format!("items of type {other:?} are not supported; send messages and function_call_output"))),
         }
     }
-    conversation("input", said)
+    conversation("input", parsed)
 }
 
 fn called(id: Option<&str>, call: &Value) -> InputMessage {
@@ -272,15 +273,15 @@ fn content(content: &Value) -> Result<String, String> {
     Ok(parts.iter().map(text).collect::<Result<Vec<_>, _>>()?.join("\n"))
 }
 
-fn conversation(field: &str, said: Vec<InputMessage>) -> Result<Conversation, RequestError> {
+fn conversation(field: &str, parsed: Vec<InputMessage>) -> Result<Conversation, RequestError> {
     let mut conversation = Conversation::default();
-    let asked = said.iter().rposition(|one| matches!(one, InputMessage::User(_)));
-    let is_answered = matches!(said.last(), Some(InputMessage::Assistant(_) | InputMessage::Call { .. }));
+    let asked = parsed.iter().rposition(|one| matches!(one, InputMessage::User(_)));
+    let is_answered = matches!(parsed.last(), Some(InputMessage::Assistant(_) | InputMessage::Call { .. }));
     if is_answered {
         return Err(wrong(field, "the last message is the assistant's; end with the user's message or with the results of tool calls"));
     }
     let mut calls: Vec<(String, String)> = Vec::new();
-    for (at, one) in said.into_iter().enumerate() {
+    for (at, one) in parsed.into_iter().enumerate() {
         let is_past = asked.is_none_or(|asked| at < asked);
         match one {
             InputMessage::System(text) => {
@@ -299,7 +300,7 @@ fn conversation(field: &str, said: Vec<InputMessage>) -> Result<Conversation, Re
             InputMessage::Result { id, text } => {
                 conversation.is_tainted = true;
                 let call = calls.iter().find(|(known, _)| *known == id).map_or("a tool", |(_, words)| words);
-                // Results of earlier questions are in what the assistant said to those.
+                // Results for earlier questions are part of the assistant's answers to those.
                 if !is_past || asked.is_none() {
                     conversation.results.push(format!("{call}: {text}"));
                 }
@@ -317,7 +318,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_become_a_question_with_what_came_before_it() {
+    fn messages_become_a_question_and_its_history() {
         let messages = [
             json!({ "role": "system", "content": "Be brief." }),
             json!({ "role": "user", "content": [{ "type": "text", "text": "Hi" }, { "type": "text", "text": "there" }] }),

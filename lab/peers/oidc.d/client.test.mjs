@@ -93,7 +93,7 @@ test("two users do not see one another", async () => {
 });
 
 test("a name belongs to the first subject, and nobody becomes the operator by a name", async () => {
-  for (const [login, words] of [["impostor", /belongs to somebody else/], ["machine", /reserved/]]) {
+  for (const [login, words] of [["impostor", /belongs to another user/], ["machine", /reserved/]]) {
     const visitor = new Visitor();
     await refused(visitor, await visitor.signIn(harness.url, login), words);
   }

@@ -55,6 +55,7 @@ pub(crate) struct Inner {
 }
 
 impl Api {
+    /// The API over an engine; starts nothing.
     pub fn new(engine: Engine, backend: Arc<dyn Backend>, guard: Guard, quota: Quota, metrics: Arc<Metrics>) -> Self {
         let (hubs, feed) = (Hubs::new(engine.clone()), Feed::new(engine.store().clone()));
         Api(Arc::new(Inner { engine, backend, guard, quota, hubs, feed, metrics, short_outcomes: ShortOutcomes::default() }))
@@ -113,7 +114,7 @@ impl Api {
             .with_state(self.clone())
     }
 
-    /// A run of this user's; nobody else's exists.
+    /// A run of this user; those of others are reported as not found.
     pub(crate) async fn run(&self, who: &Identity, run: &str) -> Result<RunRow, Problem> {
         let store = self.0.engine.store();
         let row = store.run(&RunId::from(run)).await?;

@@ -22,7 +22,7 @@ pub fn document() -> Value {
     let mut book = SchemaBook::new();
     let b = &mut book;
     let all = [
-        Op::get("/api/status", "Who asks, which flows there are, who thinks").json::<api::Status>(b, 200),
+        Op::get("/api/status", "The caller, the flows and the selected model").json::<api::Status>(b, 200),
         Op::get("/api/flows", "The flows, their graphs and their settings").json::<api::Flows>(b, 200),
         Op::get("/api/flows/{name}/graph.mmd", "A flow's graph, for Mermaid").named("name").text(200, "text/plain").refuses(&[404]),
         Op::get("/api/threads", "The user's threads, most recently used first")
@@ -88,7 +88,7 @@ pub fn document() -> Value {
         Op::get("/api/runs/{run}", "A run, how it ended, and what it asks").named("run").json::<api::Run>(b, 200).refuses(&[404, 409]),
         Op::get("/api/runs/{run}/events", "Events of a run and all below it: `told`, `delta` and `end`")
             .named("run")
-            .query("after", "The id of the last event that was heard", &json!({ "type": "string" }))
+            .query("after", "The id of the last event that was received", &json!({ "type": "string" }))
             .header("Last-Event-ID", "The same, as browsers send it")
             .events::<api::RunEvent>(b, "told")
             .refuses(&[404, 422]),
@@ -97,7 +97,7 @@ pub fn document() -> Value {
             .body::<api::Cancel>(b)
             .json::<api::DeliveryResult>(b, 202)
             .refuses(&[404, 409, 422]),
-        Op::new("post", "/api/runs/{run}/resume", "Takes up a run that nobody drives")
+        Op::new("post", "/api/runs/{run}/resume", "Resumes a run that no process drives")
             .named("run")
             .body::<api::EmptyObject>(b)
             .json::<api::DeliveryResult>(b, 202)
@@ -342,7 +342,7 @@ impl Op {
                 400 => "It is malformed",
                 401 => "A token is needed",
                 403 => "It may not be asked from there, or by this user",
-                404 => "There is no such thing, or it is somebody else's",
+                404 => "It does not exist, or it belongs to another user",
                 408 => "The body took too long",
                 409 => "Not as things stand",
                 413 => "It is too large",

@@ -1,3 +1,5 @@
+//! Standing permissions of a user: listing and revoking.
+
 use audit::{Event, EventKind};
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
@@ -56,7 +58,7 @@ fn part(part: DefinitionPart) -> api::DefinitionPart {
     }
 }
 
-/// Only the user's own; nobody else's exists.
+/// Only the user's own; those of others are reported as not found.
 pub(super) async fn revoke(State(api): State<Api>, Extension(who): Extension<Identity>, Path(id): Path<String>) -> Result<StatusCode, Problem> {
     let missing = || Problem::not_found("permission");
     let id: u64 = id.parse().map_err(|_| missing())?;

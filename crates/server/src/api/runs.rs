@@ -255,7 +255,7 @@ pub(super) async fn answer(
 ) -> Result<(StatusCode, Json<api::DeliveryResult>), Problem> {
     let row = api.run(&who, &run).await?;
     if row.status.is_over() {
-        return Err(Problem::conflict("the run is over; it has no open question"));
+        return Err(Problem::conflict("the run has ended and has no open questions"));
     }
     let task = TaskId::from(given.task);
     // A run that waits for a person holds no permit; it gets one with the answer.

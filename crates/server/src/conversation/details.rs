@@ -15,14 +15,17 @@ const TITLE_CHARS_MAX: usize = 200;
 const TAGS_MAX: usize = 20;
 const TAG_CHARS_MAX: usize = 40;
 
+/// What a user set for a thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Details {
     /// In place of the first question.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
+    /// Whether it is listed first.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub is_pinned: bool,
+    /// Tags, at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
 }
@@ -39,14 +42,16 @@ impl Details {
     }
 }
 
+/// The details of a thread.
 pub async fn of(store: &dyn Store, thread: &ThreadRow) -> Result<Details, StoreError> {
     kept(store, KIND, thread).await
 }
 
-/// Those of all threads of a user.
+/// The details of all threads of a user.
 pub struct AllDetails(HashMap<ThreadId, (i64, Details)>);
 
 impl AllDetails {
+    /// Reads them from the store.
     pub async fn of(store: &dyn Store, user: &UserId) -> Result<AllDetails, StoreError> {
         let filter = RecordFilter { kind: KIND.to_owned(), user: Some(user.clone()), key_prefix: String::new(), limit: RECORDS_MAX, after: None };
         let mut all = HashMap::new();
@@ -58,6 +63,7 @@ impl AllDetails {
         Ok(AllDetails(all))
     }
 
+    /// The details of a thread; empty if there are none.
     pub fn get(&self, thread: &ThreadRow) -> Details {
         self.0.get(&thread.thread).filter(|(made_ms, _)| *made_ms == thread.created_ms).map(|(_, details)| details.clone()).unwrap_or_default()
     }
@@ -67,6 +73,7 @@ impl AllDetails {
         self.named(|details| details.is_pinned)
     }
 
+    /// Threads with this tag, ignoring the case of ASCII letters.
     pub fn tagged(&self, tag: &str) -> Vec<ThreadId> {
         self.named(|details| details.tags.iter().any(|own| own.eq_ignore_ascii_case(tag)))
     }
@@ -92,6 +99,7 @@ pub(crate) fn shown(row: &CardRow, details: Details) -> wire::api::Thread {
     card
 }
 
+/// Applies a change and stores the result.
 pub async fn change(store: &dyn Store, thread: &ThreadRow, change: &ChangeThread) -> Result<Details, Problem> {
     let mut details = of(store, thread).await?;
     if let Some(title) = &change.title {

@@ -25,7 +25,7 @@ static PAGES: Semaphore = Semaphore::const_new(PAGES_MAX);
 /// When to try again where there are that many.
 const RETRY_SECONDS: u64 = 5;
 const TOKEN_CHARS_MAX: usize = 100;
-/// No script, no picture, nothing from elsewhere, and no referrer for the sites it links to.
+/// No script, no picture, nothing from another server, and no referrer for the sites it links to.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 pub(crate) async fn show(State(api): State<Api>, Path(token): Path<String>, request: Request) -> Result<Response, Problem> {
@@ -64,7 +64,7 @@ fn article(turn: &TurnText, html: &dyn Fn(&str) -> String) -> String {
         text.push_str("<h3>Sources</h3><ol>");
         for source in &turn.sources {
             let title = escaped(&source.title);
-            // The path of a document on the server is nobody else's business.
+            // Paths of documents on the server are not shown to readers of the link.
             let _ = match source.address.as_deref().filter(|address| is_web(address)) {
                 Some(address) => {
                     write!(

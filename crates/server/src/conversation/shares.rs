@@ -92,7 +92,7 @@ pub async fn revoke(store: &dyn Store, user: &UserId, thread: &ThreadId, id: Opt
 
 /// The thread and the turns behind a link, if there is one.
 pub(crate) async fn open(store: &dyn Store, token: &str) -> Result<Option<(ThreadRow, Vec<RunId>)>, StoreError> {
-    // The whole key: the store finds it by its index, whoever its owner is.
+    // The whole key: the store finds it by its index, for any owner.
     let key = key_of(token);
     let filter = RecordFilter { kind: KIND.to_owned(), user: None, key_prefix: key.clone(), limit: 1, after: None };
     let Some(row) = store.records(filter).await?.pop().filter(|row| row.key == key) else { return Ok(None) };

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use axum::http::{HeaderMap, header};
 
-/// Headers with which proxies say that they pass on somebody else's request.
+/// Headers with which a proxy marks a forwarded request.
 const FORWARDED: [&str; 7] = ["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "cf-connecting-ip"];
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 
@@ -22,7 +22,7 @@ pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
 
-/// Whether the address that was asked is a name of this machine that nobody else can point at it.
+/// Whether the requested host is a name of this machine that an attacker cannot point at it with DNS.
 pub(super) fn is_for_loopback(headers: &HeaderMap) -> bool {
     host(headers).is_some_and(is_here)
 }

@@ -92,7 +92,7 @@ async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePer
         Err(refused) => return teller.fail(refused.status.as_u16(), refused.words()).await,
     };
     if let Some(place) = place {
-        // However soon nobody listens any more.
+        // Even if the client disconnects early.
         hold(engine, &run, place);
     }
     teller.run = run.clone();

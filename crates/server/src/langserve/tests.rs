@@ -9,7 +9,7 @@ use store::MemoryStore;
 
 use super::*;
 
-/// An agent that says again what it heard; `fail` fails it, `ask` makes it ask a person, `call` makes it call a tool.
+/// An agent that repeats its input; `fail` fails it, `ask` makes it ask a person, `call` makes it call a tool.
 fn echo() -> Graph {
     let heard =
         |s: &Value| s["messages"].as_array().and_then(|all| all.last()).and_then(|last| last["content"].as_str()).unwrap_or_default().to_owned();
@@ -221,7 +221,7 @@ async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
         let (_, body, _) = post(url.clone(), json!({ "input": input }).to_string(), &[]).await;
         assert_eq!(body["output"]["messages"][1]["content"], "echo: ask \"yes\"", "{attempt}: {body}");
     }
-    // A run of another door is not answered through this one, and what nobody asked is refused.
+    // A run of another protocol is not answered through this one, and an answer without a question is refused.
     for (path, run) in [("question", answer["run"].clone()), ("graph", json!("nobody"))] {
         input["context"]["answers"][0]["run"] = run;
         let (status, body, _) = post(format!("{base}/{path}/invoke"), json!({ "input": input }).to_string(), &[]).await;

@@ -92,7 +92,7 @@ fn content_is_form(asks: &OpenQuestion, content: &Value) -> bool {
     content.as_object().is_some_and(|content| content.keys().all(|name| fields.is_some_and(|fields| fields.contains_key(name))))
 }
 
-/// For hosts that can ask nobody: the question, and how to answer it.
+/// For hosts that cannot ask the user: the question, and how to answer it.
 pub(super) fn question_result(begun: &StartedTurn, asks: &OpenQuestion) -> CallToolResult {
     let question = &asks.waiting.question;
     let words = format!(

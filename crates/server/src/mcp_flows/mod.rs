@@ -309,7 +309,7 @@ impl ServerHandler for Flows {
         let begun = turn::begin(&self.api, &who, "mcp", &Self::terms(&context)?, turn, true).await;
         match begun {
             Ok(begun) => self.finish(&who, begun, &context).await,
-            // A mistake the caller can read and mend.
+            // An error that the caller can correct.
             Err(problem) => Ok(CallToolResult::error(vec![ContentBlock::text(problem.message)]).into()),
         }
     }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::problem::Problem;
 
-/// How long somebody may take at the provider.
+/// Time for the sign-in at the provider.
 pub(super) const AGE_MS_MAX: i64 = 10 * 60_000;
 /// Where to return to; longer addresses become `/`.
 const RETURN_BYTES_MAX: usize = 1_000;

@@ -95,7 +95,7 @@ fn genuine(token: &str, keys: &[Key], issuer: &str, clock_skew_s: i64, now_s: i6
     }
     match claims.get("sub").and_then(Value::as_str) {
         Some(subject) if !subject.is_empty() && subject.len() <= SUBJECT_BYTES_MAX => Ok(claims),
-        _ => refused("it names nobody (sub)"),
+        _ => refused("it names no user (sub)"),
     }
 }
 

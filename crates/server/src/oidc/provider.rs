@@ -73,7 +73,7 @@ impl Provider {
         Ok(Provider { settings, secret, client, endpoints: Mutex::default(), keys: Mutex::default() })
     }
 
-    /// Read anew when it is old. One request asks while others wait for its answer.
+    /// Fetched again when it is old. One request fetches it while others wait.
     pub(super) async fn endpoints(&self) -> Result<Arc<Endpoints>, String> {
         let mut known = self.endpoints.lock().await;
         if let Some((endpoints, read)) = &*known
@@ -194,7 +194,7 @@ impl Provider {
         Ok(keys)
     }
 
-    /// Adds what the provider says of the user elsewhere to what is not in the token.
+    /// Adds claims of the provider's userinfo endpoint that are not in the token.
     pub(super) async fn complete(&self, claims: &mut Claims, tokens: &Tokens) -> Result<(), String> {
         let Settings { user_claim, groups_claim, .. } = &self.settings;
         let is_complete = claims.contains_key(user_claim) && (groups_claim.is_empty() || claims.contains_key(groups_claim));

@@ -34,7 +34,7 @@ struct RequestHead {
     uri: Uri,
     headers: HeaderMap,
     peer: Option<Peer>,
-    /// This server's address, as the browser knows it.
+    /// This server's address, as the browser uses it.
     base: Result<String, Problem>,
 }
 
@@ -181,7 +181,7 @@ struct ServerOrigin {
 }
 
 impl ServerOrigin {
-    /// The provider compares the address with those it was told, so that a request cannot lead the code elsewhere.
+    /// The provider compares the address with the registered ones, so that a request cannot redirect the code to another server.
     fn of(oidc: &Oidc, visit: &RequestHead) -> Result<ServerOrigin, Problem> {
         let is_over_tls = guard::is_over_tls(&visit.headers, visit.peer.as_ref());
         if let Some(url) = &oidc.0.settings.public_url {

@@ -8,14 +8,17 @@ use serde::Deserialize;
 
 use super::url_host;
 
+/// Section `[oidc]` of the configuration.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// The provider's address, exactly as it names itself; `/.well-known/openid-configuration` is read below it.
     pub issuer: String,
+    /// The client that was registered with the provider.
     pub client_id: String,
     /// Absent for a public client.
     pub client_secret: Option<KeySource>,
+    /// Scopes to request.
     pub scopes: Vec<String>,
     /// What the button on the page calls the provider [default: its host].
     pub title: Option<String>,
@@ -25,7 +28,7 @@ pub struct Settings {
     pub groups_claim: String,
     /// Names of groups here, by the provider's; a group that is not in it keeps its name.
     pub groups: BTreeMap<String, String>,
-    /// Only members of one of these groups may sign in; everybody of the provider if empty.
+    /// Only members of one of these groups may sign in; if empty, all users of the provider.
     pub required_groups: Vec<String>,
     /// The address of this server for browsers, where it cannot be taken from their requests.
     pub public_url: Option<String>,
@@ -37,7 +40,7 @@ pub struct Settings {
     pub end_provider_session: bool,
     /// Audiences (`aud`) of the provider's access tokens that MCP hosts may send to `/mcp`, beside `public_url`.
     pub mcp_audiences: Vec<String>,
-    /// The scopes that MCP hosts are told to ask for.
+    /// The scopes that MCP hosts should request.
     pub mcp_scopes: Vec<String>,
 }
 

@@ -20,10 +20,10 @@ use crate::records;
 pub(crate) const KIND: &str = "oidc.user";
 const GROUPS_MAX: usize = 1_000;
 const GROUP_BYTES_MAX: usize = 200;
-/// Names that mean somebody here already: the user of this machine, and all who are not named.
+/// Reserved names: the user of this machine, and the default for users who are not named.
 const RESERVED: [&str; 2] = ["local", "default"];
 
-/// Somebody whom the provider knows.
+/// A user of the provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SignedIn {
     pub(crate) user: UserId,
@@ -113,7 +113,7 @@ fn subject_in(claims: &Claims) -> &str {
     claims.get("sub").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Keeps what was learned, unless the name belongs to somebody else.
+/// Stores the claims, unless the name belongs to another user.
 pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims, signed_in: &SignedIn) -> Result<(), Problem> {
     let SignedIn { user, groups, subject } = signed_in;
     let key: String = subject.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -128,7 +128,7 @@ pub(super) async fn keep(store: &dyn Store, settings: &Settings, claims: &Claims
         store.drop_record(user, KIND, &key).await?;
     }
     tracing::warn!(%user, "a sign-in was refused: the name belongs to another subject of the provider");
-    Err(refused(format!("the name {user} belongs to somebody else here; ask the operator, who can delete that user's data or choose another claim")))
+    Err(refused(format!("the name {user} belongs to another user here; ask the operator, who can delete that user's data or choose another claim")))
 }
 
 /// The first subject that signed in under a name.
@@ -237,7 +237,7 @@ mod tests {
             keep(&store, &settings(), &claims, &who).await
         };
         sign_in("1", json!(["staff"])).await.unwrap();
-        assert!(sign_in("2", json!(["operators"])).await.unwrap_err().message.contains("somebody else"));
+        assert!(sign_in("2", json!(["operators"])).await.unwrap_err().message.contains("another user"));
         assert_eq!(groups_of(&store, &"ada".into()).await.unwrap(), ["staff"]);
         sign_in("1", json!(["writers"])).await.unwrap();
         assert_eq!(load(&store).await.unwrap(), [("ada".into(), vec!["writers".to_owned()])]);
@@ -259,6 +259,6 @@ mod tests {
         let again = of_access_token(&store, &settings(), &bare).await.unwrap();
         assert_eq!((again.user.as_str(), again.groups.as_slice()), ("ada", ["operators".to_owned()].as_slice()));
         let impostor = claims(json!({ "sub": "2", "preferred_username": "ada" }));
-        assert!(of_access_token(&store, &settings(), &impostor).await.unwrap_err().message.contains("somebody else"));
+        assert!(of_access_token(&store, &settings(), &impostor).await.unwrap_err().message.contains("another user"));
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn create(
     let asking = asks::run_of(&conversation.history);
     asks::without(&mut conversation.history);
     let open = match &asking {
-        // One that was answered elsewhere is part of the conversation like any other message.
+        // A question that was answered through another protocol is part of the conversation like any other message.
         Some(run) => turn::open_question(api, &who, run).await.ok(),
         None => None,
     };
@@ -96,7 +96,7 @@ fn check(request: &ChatRequest) -> Result<(), Problem> {
     Ok(())
 }
 
-/// The run behind an answer, for programs that know Baton.
+/// The run behind an answer, for programs that support Baton.
 pub(super) fn baton(begun: &StartedTurn, rest: &TurnOutcome) -> Value {
     let mut about = json!({ "run": begun.run, "thread": begun.thread });
     if let TurnOutcome::Question(asks) = rest {
@@ -156,7 +156,7 @@ struct StreamWriter {
     form: Form,
     sink: Sink,
     usage: Option<StreamOptions>,
-    /// The run is stopped when nobody reads.
+    /// The run is stopped when the client disconnects.
     stops: bool,
 }
 

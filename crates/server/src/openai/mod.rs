@@ -161,7 +161,7 @@ impl Form {
         Wrapper { flow: "completion", fields: fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>() }
     }
 
-    /// The answer fits the client's schema; nothing is believed because a model was told it.
+    /// The answer fits the client's schema; that is checked although the model was given the schema.
     fn check(&self, output: &Value) -> Result<(), Problem> {
         let (Some(schema), None) = (&self.schema, output.get("tool_calls")) else { return Ok(()) };
         let parsed = output.get("parsed").cloned().unwrap_or_default();

@@ -41,7 +41,7 @@ pub(super) struct Log {
 }
 
 impl Streams {
-    /// The log of a response, and whether it is new, so that somebody must write it.
+    /// The log of a response, and whether it is new, so that the caller must write it.
     pub(super) fn log(&self, id: &str) -> (Arc<Log>, bool) {
         let mut kept = self.lock();
         if let Some(log) = kept.logs.get(id) {

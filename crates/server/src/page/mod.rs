@@ -40,6 +40,7 @@ const DIAGRAM_SCRIPTS: [&str; 2] = ["diagram/frame.js", "vendor/mermaid.tiny.js"
 const DIAGRAM_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'; \
                               sandbox allow-scripts";
 
+/// The files of the page. Cheap to clone.
 #[derive(Clone)]
 pub struct Page(Arc<Source>);
 
@@ -70,6 +71,7 @@ impl Page {
         }))
     }
 
+    /// The routes of the page's files; they need no token.
     pub fn router(&self) -> Router {
         Router::new().route("/", get(index)).route("/assets/{*path}", get(asset)).with_state(self.clone())
     }

@@ -105,7 +105,7 @@ fn the_list_of_files_is_the_folder() {
             let path = entry.path();
             match path.is_dir() {
                 true => walk(&path, root, found),
-                // Words for whoever works on it are not served.
+                // Comments for developers are not served.
                 false if path.extension().is_some_and(|ending| ending == "md") => {}
                 false => found.push(path.strip_prefix(root).unwrap().to_string_lossy().into_owned()),
             }

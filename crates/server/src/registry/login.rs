@@ -25,7 +25,7 @@ use crate::notice::notice;
 pub(super) const CALLBACK: &str = "/oauth/callback";
 /// Where the page lists the servers.
 const PAGE: &str = "/#/tools";
-/// How long somebody may take at the authorization server.
+/// Time for the sign-in at the authorization server.
 const PENDING_FOR: Duration = Duration::from_secs(600);
 const PENDING_MAX: usize = 32;
 
@@ -113,7 +113,7 @@ async fn end(State(site): State<Site>, who: Caller, Path(name): Path<String>) ->
     Ok(Json(json!({ "name": name, "had_tokens": had_tokens, "revoked": revoked, "why_not_revoked": why })))
 }
 
-/// The server at which somebody is signed in now.
+/// The server of the current sign-in.
 async fn finish(registry: &Registry, uri: &Uri) -> Result<String, Failure> {
     let query = uri.query().unwrap_or_default();
     let begun = mcp_hub::state_of(&format!("http://callback.invalid/?{query}")).and_then(|state| registry.pending.take(&state));

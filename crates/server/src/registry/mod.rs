@@ -61,6 +61,7 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// The registry of these tools; without `imported`, imports are refused.
     pub fn new(tools: Tools, imported: Option<PathBuf>) -> Self {
         Registry { tools, imported, recorder: None, pending: login::Pending::default() }
     }
@@ -78,6 +79,7 @@ impl Registry {
         recorder.record(event(Event::new(what, user))).await.map_err(refused)
     }
 
+    /// The routes of the registry, with access checks.
     pub fn router(self, guard: &Guard) -> Router {
         let open = login::open_routes(&self, false);
         self.routes(guard).layer(from_fn_with_state(guard.clone(), guard::check)).merge(open)

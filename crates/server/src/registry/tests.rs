@@ -152,7 +152,7 @@ async fn a_program_is_started_only_when_its_command_line_is_confirmed() {
     assert_eq!((status, is_enabled().await), (200, true), "{enabled}");
 }
 
-/// The registry is a server to another hub, and passes on what it is told.
+/// The registry is a server of another hub, and passes changes on.
 #[tokio::test]
 async fn s2_a_hub_can_stand_on_a_registry() {
     let registry = serve().await;
@@ -163,7 +163,7 @@ async fn s2_a_hub_can_stand_on_a_registry() {
     assert_eq!((found.text.as_str(), found.spans[0].trust), ("through two", Trust::Untrusted));
     let failure = above.call("below.echo.say", &json!({"text": "fail"}), &CallOptions::default()).await.unwrap_err();
     assert!(failure.message.contains("no voice"), "{failure}");
-    // A change below is heard above.
+    // A change of a server below is reported above.
     registry.post("/tools/echo.say/disable", json!({})).await;
     let gone = async {
         while !above.cached().is_empty() {

@@ -208,10 +208,10 @@ pub(crate) async fn give(
 pub(crate) async fn open_question(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, OpenQuestion), Problem> {
     let row = api.run(who, run).await?;
     if !matches!(row.status, Status::Asking | Status::Waiting) {
-        return Err(Problem::conflict(format!("the run {run} asks nothing any more")));
+        return Err(Problem::conflict(format!("the run {run} has no open question")));
     }
     let first = api.0.engine.open_questions(&row).await?.into_iter().next();
-    let asks = first.ok_or_else(|| Problem::conflict(format!("the run {run} asks nothing any more")))?;
+    let asks = first.ok_or_else(|| Problem::conflict(format!("the run {run} has no open question")))?;
     Ok((row, asks))
 }
 
@@ -241,13 +241,13 @@ pub(crate) fn new_run(flow: &str, question: String) -> NewRun {
     new_run_with(flow, question, Options::default())
 }
 
-/// The same with what only clients that know Baton say.
+/// The same with the options of clients that support Baton.
 pub(crate) fn new_run_with(flow: &str, question: String, options: Options) -> NewRun {
     let Options { model, approve, strict, budget, allow, settings } = options;
     NewRun { question, flow: Some(flow.to_owned()), model, approve, strict, budget, allow, settings, ..NewRun::default() }
 }
 
-/// Instructions of the client go before the conversation: flows hear users and assistants, and nobody else.
+/// Instructions of the client go before the conversation: flows take messages of users and assistants only.
 pub(crate) fn with_instructions(instructions: &str, history: Vec<ChatMessage>) -> Vec<ChatMessage> {
     if instructions.trim().is_empty() {
         return history;

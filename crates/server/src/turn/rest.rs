@@ -39,9 +39,9 @@ pub(crate) async fn outcome(api: &Api, run: &RunId) -> Result<TurnOutcome, Probl
         RunState::Parked(_) => {
             let row = engine.store().run(run).await?.ok_or_else(|| Problem::not_found("run"))?;
             let first = engine.open_questions(&row).await?.into_iter().next();
-            first.map(|asks| TurnOutcome::Question(Box::new(asks))).ok_or_else(|| Problem::busy("the run goes on elsewhere; ask again"))
+            first.map(|asks| TurnOutcome::Question(Box::new(asks))).ok_or_else(|| Problem::busy("another server drives the run; try again"))
         }
-        RunState::Going => Err(Problem::busy("the run goes on elsewhere; ask again")),
+        RunState::Going => Err(Problem::busy("another server drives the run; try again")),
         RunState::Lost(error) => Err(error.into()),
     }
 }

@@ -33,7 +33,7 @@ impl Sink {
         self.0.send(frame).await.is_ok()
     }
 
-    /// Ends when nobody reads any more.
+    /// Ends when the client disconnects.
     pub(crate) async fn closed(&self) {
         self.0.closed().await;
     }

@@ -7,10 +7,13 @@ use super::or_default;
 
 /// Below the address of an agent.
 pub const PATH: &str = "/.well-known/agent-card.json";
+/// The binding with JSON-RPC, as [`Interface::protocol_binding`] names it.
 pub const JSON_RPC: &str = "JSONRPC";
+/// The binding with HTTP and JSON, as [`Interface::protocol_binding`] names it.
 pub const HTTP_JSON: &str = "HTTP+JSON";
 pub const GRPC: &str = "GRPC";
 
+/// The description of an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AgentCard {
@@ -39,6 +42,7 @@ pub struct AgentCard {
     pub skills: Vec<Skill>,
 }
 
+/// An address of an agent and the protocol binding there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Interface {
@@ -52,6 +56,7 @@ pub struct Interface {
     pub protocol_version: String,
 }
 
+/// Optional parts of the protocol that an agent supports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Capabilities {
@@ -63,6 +68,7 @@ pub struct Capabilities {
     pub extended_agent_card: bool,
 }
 
+/// Something an agent can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Skill {

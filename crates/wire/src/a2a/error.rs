@@ -17,16 +17,27 @@ const fn kind(reason: &'static str, code: i32, http: u16, status: &'static str) 
     ErrorKind { reason, code, http, status }
 }
 
+/// No task of this caller has that id.
 pub const TASK_NOT_FOUND: ErrorKind = kind("TASK_NOT_FOUND", -32001, 404, "NOT_FOUND");
+/// The task has ended.
 pub const TASK_NOT_CANCELABLE: ErrorKind = kind("TASK_NOT_CANCELABLE", -32002, 400, "FAILED_PRECONDITION");
+/// The server sends no notifications.
 pub const PUSH_NOT_SUPPORTED: ErrorKind = kind("PUSH_NOTIFICATION_NOT_SUPPORTED", -32003, 400, "FAILED_PRECONDITION");
+/// The operation does not apply to the state of the task.
 pub const UNSUPPORTED_OPERATION: ErrorKind = kind("UNSUPPORTED_OPERATION", -32004, 400, "FAILED_PRECONDITION");
+/// A part or an accepted output has a media type that the agent does not support.
 pub const CONTENT_TYPE_NOT_SUPPORTED: ErrorKind = kind("CONTENT_TYPE_NOT_SUPPORTED", -32005, 400, "INVALID_ARGUMENT");
+/// The client uses another version of the protocol.
 pub const VERSION_NOT_SUPPORTED: ErrorKind = kind("VERSION_NOT_SUPPORTED", -32009, 400, "FAILED_PRECONDITION");
+/// The body is not JSON.
 pub const PARSE: ErrorKind = kind("JSON_PARSE", -32700, 400, "INVALID_ARGUMENT");
+/// The body is not a request of JSON-RPC.
 pub const INVALID_REQUEST: ErrorKind = kind("INVALID_REQUEST", -32600, 400, "INVALID_ARGUMENT");
+/// There is no such method.
 pub const METHOD_NOT_FOUND: ErrorKind = kind("METHOD_NOT_FOUND", -32601, 404, "NOT_FOUND");
+/// The parameters do not fit the method.
 pub const INVALID_PARAMS: ErrorKind = kind("INVALID_PARAMS", -32602, 400, "INVALID_ARGUMENT");
+/// An error of the server.
 pub const INTERNAL: ErrorKind = kind("INTERNAL_ERROR", -32603, 500, "INTERNAL");
 
 const ALL: [ErrorKind; 11] = [
@@ -44,6 +55,7 @@ const ALL: [ErrorKind; 11] = [
 ];
 
 impl ErrorKind {
+    /// The kind with this name.
     pub fn named(reason: &str) -> Option<ErrorKind> {
         ALL.into_iter().find(|kind| kind.reason == reason)
     }

@@ -1,5 +1,5 @@
-//! A2A 1.0 in JSON, as JSON-RPC and HTTP+JSON carry it: messages, tasks, what a stream tells, and requests. [`card`] is how an agent describes itself, [`error`] what is
-//! refused and how. [`grpc`] has the same messages as gRPC carries them, of the types in [`proto`].
+//! A2A 1.0 in JSON, as JSON-RPC and HTTP+JSON carry it: messages, tasks, events of a stream, and requests. [`card`] has the description of an agent, [`error`] the
+//! errors, [`grpc`] the same messages as gRPC carries them, of the types in [`proto`].
 //!
 //! Names and forms follow ProtoJSON: camelCase, enumerations by their names, `null` is the same as absent.
 
@@ -16,12 +16,13 @@ use serde_json::{Map, Value};
 
 use crate::openai::{Options, RequestError};
 
-/// The version that is spoken, as `A2A-Version` names it.
+/// The supported version, as the header `A2A-Version` names it.
 pub const VERSION: &str = "1.0";
+/// The header in which a client names the version it uses.
 pub const VERSION_HEADER: &str = "a2a-version";
-/// Of requests and replies over HTTP+JSON, and of push notifications.
+/// The media type of requests and responses over HTTP+JSON, and of push notifications.
 pub const MEDIA_TYPE: &str = "application/a2a+json";
-/// Where clients that take push notifications look for the token they gave.
+/// The header of a push notification with the token that the client gave.
 pub const TOKEN_HEADER: &str = "x-a2a-notification-token";
 
 /// A list or text that may be absent or `null`.
@@ -29,6 +30,7 @@ fn or_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(from: D)
     Ok(Option::deserialize(from)?.unwrap_or_default())
 }
 
+/// The sender of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Role {
     #[default]
@@ -40,6 +42,7 @@ pub enum Role {
     Agent,
 }
 
+/// The state of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaskState {
     #[default]
@@ -64,12 +67,12 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Nothing follows.
+    /// Whether the task has ended.
     pub fn is_terminal(self) -> bool {
         matches!(self, TaskState::Completed | TaskState::Failed | TaskState::Canceled | TaskState::Rejected)
     }
 
-    /// Only the client can move it.
+    /// Whether the task waits for the client.
     pub fn is_interrupted(self) -> bool {
         matches!(self, TaskState::InputRequired | TaskState::AuthRequired)
     }
@@ -97,15 +100,18 @@ pub struct Part {
 }
 
 impl Part {
+    /// A part with text.
     pub fn text(text: impl Into<String>, media_type: &str) -> Part {
         Part { text: Some(text.into()), media_type: media_type.to_owned(), ..Part::default() }
     }
 
+    /// A part with JSON data.
     pub fn data(data: Value) -> Part {
         Part { data: Some(data), media_type: "application/json".to_owned(), ..Part::default() }
     }
 }
 
+/// A message of a client or an agent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
@@ -127,7 +133,7 @@ pub struct Message {
     pub reference_task_ids: Vec<String>,
 }
 
-/// What the parts of a message say.
+/// The content of a message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MessageContent {
     /// All texts, with data as JSON among them.
@@ -136,11 +142,12 @@ pub struct MessageContent {
     pub data: Option<Value>,
 }
 
-/// A part that nobody here reads.
+/// Why a part is not supported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadPart(pub String);
 
 impl Message {
+    /// The text and data of all parts; an error for parts with bytes or addresses, which are not supported.
     pub fn said(&self) -> Result<MessageContent, UnreadPart> {
         let mut texts = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
@@ -167,6 +174,7 @@ impl Message {
     }
 }
 
+/// The state of a task, with a message and the time of the change.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskStatus {
@@ -178,6 +186,7 @@ pub struct TaskStatus {
     pub timestamp: String,
 }
 
+/// An output of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Artifact {
@@ -193,6 +202,7 @@ pub struct Artifact {
     pub metadata: Option<Map<String, Value>>,
 }
 
+/// A unit of work with its state, outputs and messages.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Task {
@@ -201,7 +211,7 @@ pub struct Task {
     #[serde(deserialize_with = "or_default")]
     pub context_id: String,
     pub status: TaskStatus,
-    /// `None` where they are not wanted.
+    /// `None` if the request excludes them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<Vec<Artifact>>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
@@ -210,6 +220,7 @@ pub struct Task {
     pub metadata: Option<Map<String, Value>>,
 }
 
+/// A change of a task's state.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusUpdate {
@@ -220,6 +231,7 @@ pub struct StatusUpdate {
     pub status: TaskStatus,
 }
 
+/// A new or longer output of a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ArtifactUpdate {
@@ -228,14 +240,14 @@ pub struct ArtifactUpdate {
     #[serde(deserialize_with = "or_default")]
     pub context_id: String,
     pub artifact: Artifact,
-    /// The parts follow those that were told of this artifact before.
+    /// The parts are appended to those of earlier updates of this artifact.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub append: bool,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub last_chunk: bool,
 }
 
-/// What a stream tells, what a push notification has, and (without the updates) what sending a message gives.
+/// An event of a stream, the body of a push notification, and (without the updates) the response to a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum StreamResponse {
@@ -245,6 +257,7 @@ pub enum StreamResponse {
     ArtifactUpdate(ArtifactUpdate),
 }
 
+/// How the server authenticates when it sends a notification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Authentication {
@@ -272,6 +285,7 @@ pub struct PushConfig {
     pub authentication: Option<Authentication>,
 }
 
+/// What a client expects in return for a message.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendConfiguration {
@@ -285,6 +299,7 @@ pub struct SendConfiguration {
     pub return_immediately: bool,
 }
 
+/// The request that sends a message and so starts or continues a task.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendMessage {
@@ -298,7 +313,7 @@ pub struct SendMessage {
 }
 
 impl SendMessage {
-    /// What only Baton knows, under `metadata.baton` of the request or of its message: the flow, and the options of a run.
+    /// The flow and the options of a run, from `metadata.baton` of the request or of its message.
     pub fn options(&self) -> Result<(Option<String>, Options), RequestError> {
         let of_message = self.message.as_ref().and_then(|message| message.metadata.as_ref());
         let given = [self.metadata.as_ref(), of_message].into_iter().flatten().find_map(|metadata| metadata.get("baton"));
@@ -315,7 +330,7 @@ impl SendMessage {
     }
 }
 
-/// A task, and what of it is wanted; also what is subscribed to and cancelled.
+/// The request for a task; also the request to subscribe to it or cancel it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskQuery {
@@ -325,6 +340,7 @@ pub struct TaskQuery {
     pub history_length: Option<i32>,
 }
 
+/// The request for a page of tasks, with filters.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasks {
@@ -344,6 +360,7 @@ pub struct ListTasks {
     pub include_artifacts: Option<bool>,
 }
 
+/// A page of tasks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TaskList {
@@ -387,15 +404,15 @@ mod tests {
         let task: Task = serde_json::from_value(json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_INPUT_REQUIRED" } })).unwrap();
         assert!(task.status.state.is_interrupted() && !task.status.state.is_terminal());
         assert_eq!(serde_json::to_value(&task).unwrap(), json!({ "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_INPUT_REQUIRED" } }));
-        let told: StreamResponse = serde_json::from_value(
+        let update: StreamResponse = serde_json::from_value(
             json!({ "artifactUpdate": { "taskId": "t", "artifact": { "artifactId": "a", "parts": [{ "text": "x" }] }, "append": true } }),
         )
         .unwrap();
-        assert!(matches!(told, StreamResponse::ArtifactUpdate(ArtifactUpdate { append: true, last_chunk: false, .. })));
+        assert!(matches!(update, StreamResponse::ArtifactUpdate(ArtifactUpdate { append: true, last_chunk: false, .. })));
     }
 
     #[test]
-    fn what_nobody_reads_is_named() {
+    fn unsupported_parts_are_named_in_the_error() {
         let message = |part: Part| Message { parts: vec![part], ..Message::default() };
         for (part, kind) in [
             (Part { raw: Some("eA==".into()), ..Part::default() }, "bytes"),

@@ -1,4 +1,4 @@
-//! Our own API, `/api/…`: what goes in and out, as data. The document that describes it is made from these types.
+//! Requests and responses of Baton's API, `/api/…`. `openapi.json` is generated from these types.
 //!
 //! Times are milliseconds since 1970. Ranges and offsets are counted in UTF-16 code units, as browsers count.
 
@@ -31,18 +31,23 @@ pub use session::*;
 pub use status::*;
 pub use thread::*;
 
-/// What went wrong, and what to do about it.
+/// The body of every response with an error status.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Error {
+    /// The error.
     pub error: ErrorBody,
 }
 
+/// The kind and message of an error.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorBody {
+    /// A word for programs: `not_found`, `bad_request` and so on.
     pub kind: String,
+    /// A sentence for users.
     pub message: String,
 }
 
+/// A body without fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EmptyObject {}

@@ -1,4 +1,4 @@
-//! What LangServe's clients and servers say to one another, and LangChain's messages as they stand in it.
+//! Requests and responses of LangServe, and the messages of LangChain in them.
 //!
 //! ```text
 //! POST {service}/graph/invoke   Invoke      -> Invoked        the whole state
@@ -6,269 +6,15 @@
 //!                     /stream, /stream_log, /stream_events   SSE: `metadata`, `data`…, `end`, or `error`
 //!                     /…_schema             -> JSON schema
 //! ```
-//!
-//! A message is its type, its content and everything else that came with it, untouched: a reader needs the first two, and a program that passes a message on must
-//! not lose the third. What is read: the plain form with any type, the constructor form (`{"lc": 1, …}`), `{"role", "content"}`, `["human", "…"]` and a bare string.
-//! What is written is always the plain form. `tests/langserve` holds both forms of every message, as the real libraries wrote them.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+mod message;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// A LangChain message.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Message {
-    #[serde(rename = "type")]
-    pub kind: String,
-    /// A text, or a list of blocks.
-    pub content: Value,
-    /// Whatever else it has, in the order in which it came.
-    #[serde(flatten)]
-    pub rest: Map<String, Value>,
-}
+pub use message::{Message, MessageKind};
 
-/// The sender of a message, whole or a chunk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MessageKind {
-    Human,
-    Ai,
-    System,
-    Tool,
-    Function,
-    /// Of a role of its own.
-    Chat,
-    /// Not a message but the taking away of one.
-    Remove,
-    Unknown,
-}
-
-impl Message {
-    pub fn human(text: impl Into<String>) -> Message {
-        Message::plain("human", text)
-    }
-
-    pub fn system(text: impl Into<String>) -> Message {
-        Message::plain("system", text)
-    }
-
-    pub fn ai(text: impl Into<String>) -> Message {
-        let mut message = Message::plain("ai", text);
-        message.rest.insert("tool_calls".into(), json!([]));
-        message.rest.insert("invalid_tool_calls".into(), json!([]));
-        message.rest.insert("usage_metadata".into(), Value::Null);
-        message
-    }
-
-    fn plain(kind: &str, text: impl Into<String>) -> Message {
-        let rest = [("additional_kwargs", json!({})), ("response_metadata", json!({})), ("name", Value::Null), ("id", Value::Null)];
-        Message {
-            kind: kind.to_owned(),
-            content: Value::String(text.into()),
-            rest: rest.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        }
-    }
-
-    pub fn named(mut self, name: impl Into<String>) -> Message {
-        self.rest.insert("name".into(), Value::String(name.into()));
-        self
-    }
-
-    pub fn with_id(mut self, id: impl Into<String>) -> Message {
-        self.rest.insert("id".into(), Value::String(id.into()));
-        self
-    }
-
-    pub fn speaker(&self) -> MessageKind {
-        match self.kind.as_str() {
-            "human" | "HumanMessageChunk" => MessageKind::Human,
-            "ai" | "AIMessageChunk" => MessageKind::Ai,
-            "system" | "developer" | "SystemMessageChunk" => MessageKind::System,
-            "tool" | "ToolMessageChunk" => MessageKind::Tool,
-            "function" | "FunctionMessageChunk" => MessageKind::Function,
-            "chat" | "ChatMessageChunk" => MessageKind::Chat,
-            "remove" => MessageKind::Remove,
-            _ => MessageKind::Unknown,
-        }
-    }
-
-    pub fn id(&self) -> Option<&str> {
-        self.rest.get("id").and_then(Value::as_str)
-    }
-
-    pub fn name(&self) -> Option<&str> {
-        self.rest.get("name").and_then(Value::as_str)
-    }
-
-    /// What it says in words; blocks that are no text say nothing.
-    pub fn text(&self) -> String {
-        match &self.content {
-            Value::String(text) => text.clone(),
-            Value::Array(blocks) => blocks.iter().filter_map(block_text).collect(),
-            _ => String::new(),
-        }
-    }
-
-    /// The form flows are given: `{"role", "content"}` with a text, and the rest beside it.
-    ///
-    /// The type stays too, so that [`Message::of_turn`] gives back what came.
-    pub fn to_turn(&self) -> Value {
-        let role = match self.speaker() {
-            MessageKind::Human => "user",
-            MessageKind::Ai => "assistant",
-            MessageKind::System => "system",
-            MessageKind::Tool | MessageKind::Function => "tool",
-            MessageKind::Chat => self.rest.get("role").and_then(Value::as_str).map_or("assistant", role_of),
-            MessageKind::Remove | MessageKind::Unknown => "other",
-        };
-        let mut wire = Map::new();
-        wire.insert("type".into(), json!(self.kind));
-        if !self.content.is_string() {
-            wire.insert("content".into(), self.content.clone());
-        }
-        wire.extend(self.rest.clone());
-        json!({ "role": role, "content": self.text(), WIRE: wire })
-    }
-
-    /// Back from what a flow has: what came over the wire as it was, and what a flow said itself as a message of its kind.
-    pub fn of_turn(turn: &Value) -> Message {
-        let text = turn.get("content").and_then(Value::as_str).unwrap_or_default();
-        if let Some(Value::Object(wire)) = turn.get(WIRE) {
-            let mut rest = wire.clone();
-            let kind = rest.remove("type").and_then(|kind| kind.as_str().map(str::to_owned));
-            let content = rest.remove("content").unwrap_or_else(|| json!(text));
-            if let Some(kind) = kind {
-                return Message { kind, content, rest };
-            }
-        }
-        let message = match turn.get("role").and_then(Value::as_str).unwrap_or_default() {
-            "user" => Message::human(text),
-            "system" => Message::system(text),
-            _ => Message::ai(text),
-        };
-        match turn.get("name").and_then(Value::as_str) {
-            Some(name) => message.named(name),
-            None => message,
-        }
-    }
-}
-
-/// Where a turn keeps what its message had on the wire.
-const WIRE: &str = "wire";
-
-fn role_of(role: &str) -> &'static str {
-    match role {
-        "user" | "human" => "user",
-        "system" => "system",
-        _ => "assistant",
-    }
-}
-
-fn block_text(block: &Value) -> Option<&str> {
-    match block {
-        Value::String(text) => Some(text),
-        Value::Object(fields) => fields.get("text").and_then(Value::as_str),
-        _ => None,
-    }
-}
-
-impl<'de> Deserialize<'de> for Message {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Message::try_from(Value::deserialize(deserializer)?).map_err(D::Error::custom)
-    }
-}
-
-impl TryFrom<Value> for Message {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        match value {
-            Value::String(text) => Ok(Message::human(text)),
-            Value::Array(pair) => match <[Value; 2]>::try_from(pair) {
-                Ok([Value::String(role), content]) if is_content(&content) => {
-                    Ok(Message { content, ..Message::plain(kind_of(&role).ok_or_else(|| unknown(&role))?, "") }.completed())
-                }
-                _ => Err("a message as a list is a type and a content".to_owned()),
-            },
-            Value::Object(fields) if fields.contains_key("lc") => constructed(fields),
-            Value::Object(fields) => plain(fields),
-            _ => Err("a message is an object, a text, or a list of a type and a content".to_owned()),
-        }
-    }
-}
-
-impl Message {
-    /// An `ai` message has fields of its own.
-    fn completed(mut self) -> Message {
-        if self.kind == "ai" {
-            let Value::Object(usual) = serde_json::to_value(Message::ai("")).unwrap_or_default() else { return self };
-            for (name, value) in usual.into_iter().filter(|(name, _)| name != "type" && name != "content") {
-                self.rest.entry(name).or_insert(value);
-            }
-        }
-        self
-    }
-}
-
-fn plain(mut fields: Map<String, Value>) -> Result<Message, String> {
-    let kind = match (fields.get("type").and_then(Value::as_str), fields.get("role").and_then(Value::as_str)) {
-        (Some(kind), _) if Message::plain(kind, "").speaker() != MessageKind::Unknown => kind.to_owned(),
-        (Some(kind), _) => kind_of(kind).ok_or_else(|| unknown(kind))?.to_owned(),
-        (None, Some(role)) => {
-            let kind = kind_of(role).ok_or_else(|| unknown(role))?.to_owned();
-            fields.remove("role");
-            kind
-        }
-        (None, None) => return Err("a message has a type: human, ai, system, tool, function or chat".to_owned()),
-    };
-    fields.remove("type");
-    let content = fields.remove("content").unwrap_or(if kind == "remove" { json!("") } else { Value::Null });
-    if !is_content(&content) {
-        return Err(format!("the content of a message of type {kind} is a text or a list of blocks"));
-    }
-    Ok(Message { kind, content, rest: fields })
-}
-
-/// `{"lc": 1, "type": "constructor", "id": ["langchain", "schema", "messages", "HumanMessage"], "kwargs": {…}}`
-fn constructed(mut fields: Map<String, Value>) -> Result<Message, String> {
-    let class = fields.get("id").and_then(Value::as_array).and_then(|path| path.last()).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let is_message =
-        fields.get("type").and_then(Value::as_str) == Some("constructor") && (class.ends_with("Message") || class.ends_with("MessageChunk"));
-    let Some(Value::Object(mut kwargs)) = fields.remove("kwargs").filter(|_| is_message) else {
-        return Err("an object with `lc` is a message only as a constructor of one".to_owned());
-    };
-    if !kwargs.contains_key("type") {
-        let kind = class.strip_suffix("Message").map_or(class.clone(), str::to_lowercase);
-        kwargs.insert("type".into(), json!(kind));
-    }
-    plain(kwargs)
-}
-
-/// The types that `role` and the short forms name.
-fn kind_of(role: &str) -> Option<&'static str> {
-    Some(match role {
-        "human" | "user" => "human",
-        "ai" | "assistant" => "ai",
-        "system" | "developer" => "system",
-        "tool" => "tool",
-        "function" => "function",
-        _ => return None,
-    })
-}
-
-fn unknown(kind: &str) -> String {
-    let shown: String = kind.chars().take(40).collect();
-    format!("there is no message of type {shown:?}; there are human, ai, system, tool, function and chat")
-}
-
-fn is_content(content: &Value) -> bool {
-    match content {
-        Value::String(_) => true,
-        Value::Array(blocks) => blocks.iter().all(|block| block.is_string() || block.is_object()),
-        _ => false,
-    }
-}
-
-/// What a team's agents hand to one another.
+/// The state that agents of a team pass to each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct State {
     pub messages: Vec<Message>,
@@ -276,11 +22,12 @@ pub struct State {
     pub next: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Map<String, Value>>,
-    /// What other people's states have beside these.
+    /// All other fields.
     #[serde(flatten)]
     pub rest: Map<String, Value>,
 }
 
+/// The body of `/invoke`, `/stream` and its variants.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Invoke {
     pub input: Value,
@@ -290,7 +37,7 @@ pub struct Invoke {
     pub kwargs: Map<String, Value>,
 }
 
-/// LangServe ignores what it does not know of these.
+/// `RunnableConfig`. LangServe ignores unknown fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -307,6 +54,7 @@ pub struct Config {
     pub rest: Map<String, Value>,
 }
 
+/// The answer of `/invoke`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InvokeResponse {
     pub output: Value,
@@ -314,6 +62,7 @@ pub struct InvokeResponse {
     pub metadata: Option<ResponseMetadata>,
 }
 
+/// Metadata of one result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResponseMetadata {
     pub run_id: String,
@@ -321,6 +70,7 @@ pub struct ResponseMetadata {
     pub feedback_tokens: Vec<Value>,
 }
 
+/// The body of `/batch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batch {
     pub inputs: Vec<Value>,
@@ -330,7 +80,7 @@ pub struct Batch {
     pub kwargs: Map<String, Value>,
 }
 
-/// One for all, or one for each.
+/// One configuration for all inputs, or one for each.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Configs {
@@ -344,19 +94,21 @@ impl Default for Configs {
     }
 }
 
+/// The answer of `/batch`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Batched {
     pub output: Vec<Value>,
     pub metadata: BatchMetadata,
 }
 
+/// Metadata of the results of a batch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BatchMetadata {
     pub responses: Vec<ResponseMetadata>,
     pub run_ids: Vec<String>,
 }
 
-/// What `/stream_log` and `/stream_events` leave out. `None` leaves out nothing.
+/// The events that `/stream_log` and `/stream_events` send. `None` excludes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Filter {
     #[serde(default)]
@@ -384,7 +136,7 @@ impl Filter {
     }
 }
 
-/// One of `/stream_events`.
+/// An event of `/stream_events`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamEventItem {
     pub event: String,
@@ -399,12 +151,13 @@ pub struct StreamEventItem {
     pub parent_ids: Vec<String>,
 }
 
-/// One of `/stream_log`: JSON Patch.
+/// An event of `/stream_log`: a JSON Patch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Patch {
     pub ops: Vec<Op>,
 }
 
+/// An operation of JSON Patch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Op {
     pub op: String,
@@ -413,21 +166,24 @@ pub struct Op {
 }
 
 impl Op {
+    /// Adds a value at a path.
     pub fn add(path: impl Into<String>, value: Value) -> Op {
         Op { op: "add".into(), path: path.into(), value }
     }
 
+    /// Replaces the value at a path.
     pub fn replace(path: impl Into<String>, value: Value) -> Op {
         Op { op: "replace".into(), path: path.into(), value }
     }
 }
 
-/// A request that is refused: `{"detail": [{"type", "loc", "msg", "input"}]}`, as pydantic says it.
+/// The body of a refusal in pydantic's form: `{"detail": [{"type", "loc", "msg", "input"}]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
     pub detail: Vec<FieldError>,
 }
 
+/// An error of one field, as pydantic describes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FieldError {
     #[serde(rename = "type")]
@@ -439,6 +195,7 @@ pub struct FieldError {
 }
 
 impl Refusal {
+    /// A refusal because of one field.
     pub fn of(kind: &str, loc: &[&str], msg: impl Into<String>) -> Refusal {
         Refusal {
             detail: vec![FieldError { kind: kind.to_owned(), loc: loc.iter().map(|&at| json!(at)).collect(), msg: msg.into(), input: Value::Null }],
@@ -446,7 +203,7 @@ impl Refusal {
     }
 }
 
-/// What an error body says, in the words that are in it: of pydantic, of FastAPI, or plain.
+/// The message in an error body of pydantic or FastAPI, or the body itself if it is plain text.
 pub fn error_words(body: &str, chars_max: usize) -> String {
     let value: Option<Value> = serde_json::from_str(body).ok();
     let detail = value.as_ref().and_then(|value| value.get("detail"));
@@ -473,14 +230,14 @@ fn one_wrong(wrong: &Value) -> String {
     }
 }
 
-/// An error in the middle of a stream, where the status has been said already.
+/// An error in the middle of a stream, after the status was sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StreamError {
     pub status_code: u16,
     pub message: String,
 }
 
-/// What an agent reports when it is done. A router reads only this field.
+/// The field with which an agent reports that it is done; a router reads only this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contract {
     pub completed_capability: String,
@@ -498,6 +255,7 @@ pub struct Description {
     pub capabilities: Vec<Capability>,
 }
 
+/// Something an agent can do.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Capability {
     pub name: String,
@@ -505,7 +263,7 @@ pub struct Capability {
     pub about: String,
 }
 
-/// The schema of a state, for those who look before they call.
+/// The JSON schema of a state, as `/input_schema` returns it.
 pub fn state_schema(title: &str) -> Value {
     json!({
         "$defs": {
