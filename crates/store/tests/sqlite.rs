@@ -563,7 +563,7 @@ async fn a_permission_of_an_older_database_allows_nothing_until_it_is_given_agai
     .unwrap();
     drop(raw);
     let store = open(&path).unwrap();
-    let ada = graph::UserId::from("ada");
+    let ada = UserId::from("ada");
     let old = store.permissions(&ada).await.unwrap().remove(0);
     let now = graph::ToolDefinition { description: "d".into(), ..graph::ToolDefinition::default() };
     assert_eq!((old.definition.clone(), old.check(&now)), (None, baton_store::PermissionCheck::Unbound));
