@@ -66,7 +66,7 @@ async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Pr
         protocol_version: VERSION.to_owned(),
     };
     // The paths of gRPC are those of its methods, so the tenant names the flow.
-    let over_grpc = Interface { url: base.to_owned(), tenant: flow.unwrap_or_default().to_owned(), ..interface("", GRPC) };
+    let over_grpc = Interface { url: grpc_target(base), tenant: flow.unwrap_or_default().to_owned(), ..interface("", GRPC) };
     // On loopback programs of the same account need no token, so one is required only where there are users.
     let (schemes, required) = card::bearer();
     let has_users = api.0.guard.has_tokens().await?;
@@ -86,6 +86,17 @@ async fn make(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Pr
     })
 }
 
+/// An address as clients of gRPC take it: `host:port`, without a scheme.
+fn grpc_target(base: &str) -> String {
+    let (host, port) = match base.split_once("://") {
+        Some(("https", host)) => (host, 443),
+        Some((_, host)) => (host, 80),
+        None => (base, 80),
+    };
+    let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+    if has_port { host.to_owned() } else { format!("{host}:{port}") }
+}
+
 /// The card for those who are let in, where others are not: it says the same.
 pub(super) async fn extended(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
     let made = make(api, flow, base).await?;
@@ -101,4 +112,22 @@ fn skill(flow: Flow) -> Skill {
         tags.push("plan approval".to_owned());
     }
     Skill { id: flow.name, name: flow.title, description: flow.about, tags, examples: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_grpc_get_a_host_and_a_port() {
+        for (base, target) in [
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("https://baton.example", "baton.example:443"),
+            ("http://baton.example", "baton.example:80"),
+            ("http://[::1]:8080", "[::1]:8080"),
+            ("http://[::1]", "[::1]:80"),
+        ] {
+            assert_eq!(grpc_target(base), target);
+        }
+    }
 }

@@ -494,7 +494,7 @@ async fn x5_grpc_has_the_same_tasks() {
     let (_, card) = server.send("GET", "/a2a/answers/.well-known/agent-card.json", Vec::new()).await;
     let card: wire::a2a::card::AgentCard = serde_json::from_str(&card).unwrap();
     let over_grpc = card.supported_interfaces.iter().find(|one| one.protocol_binding == "GRPC").unwrap();
-    assert_eq!((over_grpc.url.as_str(), over_grpc.tenant.as_str()), (server.0.as_str(), "answers"));
+    assert_eq!((over_grpc.url.as_str(), over_grpc.tenant.as_str()), (server.0.trim_start_matches("http://"), "answers"));
     let task = |told: proto::StreamResponse| match told.told() {
         Some(StreamResponse::Task(task)) => *task,
         other => panic!("{other:?}"),
