@@ -96,5 +96,5 @@ fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64, with_step: bool
     let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(past, |until| until.min(past))), ..one.clone() };
     let from = |before: &String| Breakpoint { from_step: at_step + 1, ..Breakpoint::new(before.as_str()) };
     // One that would begin where it ends never holds; without this, each fork of a fork would have more of them.
-    old.iter().filter(|one| one.from_step < at_step).map(until).chain(new.iter().map(from)).collect()
+    old.iter().filter(|one| one.from_step < past).map(until).chain(new.iter().map(from)).collect()
 }

@@ -217,9 +217,9 @@ fn large_values_and_usual_references_are_checked() {
     let schema = json!({
         "$id": "https://x.example/schema",
         "type": "object",
-        "properties": { "rows": { "type": "array", "items": { "$ref": "https://x.example/schema#/$defs/row" } }, "tree": { "$ref": "#node" } },
+        "properties": { "rows": { "type": "array", "items": { "$ref": "https://x.example/schema#/$defs/entry" } }, "tree": { "$ref": "#node" } },
         "$defs": {
-            "row": { "type": "object", "properties": { "id": { "type": "integer" }, "name": { "type": "string" } }, "required": ["id"] },
+            "entry": { "type": "object", "properties": { "id": { "type": "integer" }, "name": { "type": "string" } }, "required": ["id"] },
             "tree": { "$anchor": "node", "type": "object", "properties": { "children": { "type": "array", "items": { "$ref": "#node" } } } },
         },
     });
