@@ -89,7 +89,7 @@ def pieces():
         environment = lambda server: {**extra}
         left = home.serve("", extra=environment("left"))
         right = home.serve("", extra=environment("right"))
-        run = left.start(flow="completion", question="Say the words.")
+        run = left.start(flow="direct", question="Say the words.")
         heard, first = [], None
         for _, event, data in right.events(run):
             if event == "delta":

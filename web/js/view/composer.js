@@ -44,8 +44,10 @@ export function Composer({ begun = () => {}, thread = null, send, running, canSe
 
   const submit = async (event) => {
     event?.preventDefault();
-    const question = withAttachments(text.trim(), attached.map((one) => one.name));
-    if (!text.trim() || isBusy) return;
+    // The field, not the state: Enter may come before the last letters are drawn.
+    const typed = area.current.value;
+    const question = withAttachments(typed.trim(), attached.map((one) => one.name));
+    if (!typed.trim() || isBusy) return;
     const length = byteLength(question);
     if (length > QUESTION_BYTES_MAX) return setHint(t("The question has {size}; at most {most} can be sent. Shorten it, or attach the long part as a file.", { size: bytes(length), most: bytes(QUESTION_BYTES_MAX) }));
     setBusy(true);
@@ -58,7 +60,7 @@ export function Composer({ begun = () => {}, thread = null, send, running, canSe
     setBusy(false);
     if (isTaken) {
       // What was typed while the question was on its way is kept.
-      setText((now) => (now === text ? "" : now));
+      setText((now) => (now === typed ? "" : now));
       setAttached([]);
     }
     return undefined;
