@@ -42,8 +42,12 @@ mod tests {
         assert_eq!(parse("1970-01-01T01:00:00.250+01:00"), Some(250));
         assert_eq!(parse("1970-01-02 00:00:00"), Some(86_400_000));
         assert_eq!((parse("soon"), parse("2026-13-01T00:00:00Z")), (None, None));
-        for far in ["1970-01-01T00:00:00+999999999999999999:00", "0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "1970-01-01T00:00:NaNZ"] {
+        for far in ["1970-01-01T00:00:00+999999999999999999:00", "1970-01-01T00:00:NaNZ"] {
             assert_eq!(parse(far), None, "{far}");
+        }
+        // Whether years beyond four digits exist depends on a feature of `time`; either way they are no panic.
+        for edge in ["0000-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"] {
+            assert!(parse(edge).is_none_or(|ms| ms.abs() > 62_167_219_200_000), "{edge}");
         }
         assert_eq!(shown(250), "1970-01-01T00:00:00.25Z");
     }
