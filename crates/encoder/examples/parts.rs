@@ -5,7 +5,10 @@ use std::time::Instant;
 use baton_encoder::{INNER, Kernel, Matrix, Rows, WIDTH};
 
 fn main() {
-    let kernel = Kernel::detect();
+    let kernel = Kernel::available()
+        .into_iter()
+        .find(|one| std::env::args().nth(1).is_none_or(|name| format!("{one:?}").eq_ignore_ascii_case(&name)))
+        .expect("this processor does not have it");
     let tokens = 512;
     let matrix = |width: usize, columns: usize| {
         let weights: Vec<i8> = (0..width * columns).map(|at| (at * 31 % 255) as u8 as i8).collect();

@@ -34,19 +34,21 @@ pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) 
 /// Six rows by sixteen columns: twelve sums stay in registers, and each weight that was widened to 16 bits is used six times.
 #[target_feature(enable = "avx2")]
 #[inline]
+#[allow(clippy::needless_range_loop, reason = "with iterators over the rows the sums are kept in memory")]
 fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
-    let mut sums = [[_mm256_setzero_si256(); 2]; TILE_ROWS];
+    let mut left = [_mm256_setzero_si256(); TILE_ROWS];
+    let mut right = [_mm256_setzero_si256(); TILE_ROWS];
     for (weights, activations) in panel.iter().zip(group) {
         let (first, second) = widened(weights);
-        for (sums, two) in sums.iter_mut().zip(activations) {
-            let two = _mm256_set1_epi32(*two);
-            sums[0] = _mm256_add_epi32(sums[0], _mm256_madd_epi16(two, first));
-            sums[1] = _mm256_add_epi32(sums[1], _mm256_madd_epi16(two, second));
+        for row in 0..TILE_ROWS {
+            let two = _mm256_set1_epi32(activations[row]);
+            left[row] = _mm256_add_epi32(left[row], _mm256_madd_epi16(two, first));
+            right[row] = _mm256_add_epi32(right[row], _mm256_madd_epi16(two, second));
         }
     }
     let mut out = [[0; PANEL_COLUMNS]; TILE_ROWS];
-    for (out, sums) in out.iter_mut().zip(sums) {
-        stored(out, sums);
+    for row in 0..TILE_ROWS {
+        stored(&mut out[row], [left[row], right[row]]);
     }
     out
 }
@@ -54,21 +56,23 @@ fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
 /// Four queries by sixteen keys: eight sums stay in registers.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
+#[allow(clippy::needless_range_loop, reason = "with iterators over the rows the sums are kept in memory")]
 fn compared(queries: &Queries, keys: &Keys) -> Scores {
-    let mut sums = [[_mm256_setzero_ps(); 2]; QUERIES];
+    let mut left = [_mm256_setzero_ps(); QUERIES];
+    let mut right = [_mm256_setzero_ps(); QUERIES];
     for (d, keys) in keys.iter().enumerate() {
         let (first, second) = (eight(&keys[..8]), eight(&keys[8..]));
-        for (sums, query) in sums.iter_mut().zip(queries) {
-            let query = _mm256_set1_ps(query[d]);
-            sums[0] = _mm256_fmadd_ps(query, first, sums[0]);
-            sums[1] = _mm256_fmadd_ps(query, second, sums[1]);
+        for row in 0..QUERIES {
+            let query = _mm256_set1_ps(queries[row][d]);
+            left[row] = _mm256_fmadd_ps(query, first, left[row]);
+            right[row] = _mm256_fmadd_ps(query, second, right[row]);
         }
     }
     let mut out = [[0.0; KEYS]; QUERIES];
-    for (out, sums) in out.iter_mut().zip(sums) {
-        for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
-            emptied(out, sum);
-        }
+    for row in 0..QUERIES {
+        let (halves, _) = out[row].as_chunks_mut::<8>();
+        emptied(&mut halves[0], left[row]);
+        emptied(&mut halves[1], right[row]);
     }
     out
 }
@@ -76,18 +80,21 @@ fn compared(queries: &Queries, keys: &Keys) -> Scores {
 /// Two queries by the 32 values of a head: eight sums stay in registers.
 #[target_feature(enable = "avx2,fma")]
 #[inline]
+#[allow(clippy::needless_range_loop, reason = "with iterators over the parts the sums are kept in memory")]
 fn collected(scores: [&[f32]; COLLECTED], values: &[[f32; HEAD]]) -> Collected {
-    let mut sums = [[_mm256_setzero_ps(); HEAD / 8]; COLLECTED];
+    const PARTS: usize = HEAD / 8;
+    let mut one_sums = [_mm256_setzero_ps(); PARTS];
+    let mut other_sums = [_mm256_setzero_ps(); PARTS];
     for ((one, other), values) in scores[0].iter().zip(scores[1]).zip(values) {
-        let by = [_mm256_set1_ps(*one), _mm256_set1_ps(*other)];
-        for (at, values) in values.as_chunks::<8>().0.iter().enumerate() {
-            let values = eight(values);
-            sums[0][at] = _mm256_fmadd_ps(by[0], values, sums[0][at]);
-            sums[1][at] = _mm256_fmadd_ps(by[1], values, sums[1][at]);
+        let (one, other) = (_mm256_set1_ps(*one), _mm256_set1_ps(*other));
+        for part in 0..PARTS {
+            let values = eight(&values[8 * part..]);
+            one_sums[part] = _mm256_fmadd_ps(one, values, one_sums[part]);
+            other_sums[part] = _mm256_fmadd_ps(other, values, other_sums[part]);
         }
     }
     let mut out = [[0.0; HEAD]; COLLECTED];
-    for (out, sums) in out.iter_mut().zip(sums) {
+    for (out, sums) in out.iter_mut().zip([one_sums, other_sums]) {
         for (out, sum) in out.as_chunks_mut::<8>().0.iter_mut().zip(sums) {
             emptied(out, sum);
         }

@@ -33,32 +33,30 @@ pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) 
 /// Six rows by sixteen columns. Even and odd steps have sums of their own, so that twelve independent sums hide the latency of the instruction.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
+#[allow(clippy::needless_range_loop, reason = "with iterators over the rows the sums are kept in memory")]
 fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
-    let mut sums = [[_mm512_setzero_si512(); TILE_ROWS]; 2];
+    let mut even = [_mm512_setzero_si512(); TILE_ROWS];
+    let mut odd = [_mm512_setzero_si512(); TILE_ROWS];
     let (pairs, rest) = panel.as_chunks::<2>();
     let (group_pairs, group_rest) = group.as_chunks::<2>();
-    for (weights, activations) in pairs.iter().zip(group_pairs) {
-        for ((sums, weights), activations) in sums.iter_mut().zip(weights).zip(activations) {
-            add_step(sums, weights, activations);
+    for ([first, second], [one, other]) in pairs.iter().zip(group_pairs) {
+        let (first, second) = (widened(first), widened(second));
+        for row in 0..TILE_ROWS {
+            even[row] = _mm512_dpwssd_epi32(even[row], first, _mm512_set1_epi32(one[row]));
+            odd[row] = _mm512_dpwssd_epi32(odd[row], second, _mm512_set1_epi32(other[row]));
         }
     }
-    for (weights, activations) in rest.iter().zip(group_rest) {
-        add_step(&mut sums[0], weights, activations);
+    if let (Some(weights), Some(activations)) = (rest.first(), group_rest.first()) {
+        let weights = widened(weights);
+        for row in 0..TILE_ROWS {
+            even[row] = _mm512_dpwssd_epi32(even[row], weights, _mm512_set1_epi32(activations[row]));
+        }
     }
     let mut out = [[0; PANEL_COLUMNS]; TILE_ROWS];
-    for ((out, even), odd) in out.iter_mut().zip(sums[0]).zip(sums[1]) {
-        stored(out, _mm512_add_epi32(even, odd));
+    for row in 0..TILE_ROWS {
+        stored(&mut out[row], _mm512_add_epi32(even[row], odd[row]));
     }
     out
-}
-
-#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-#[inline]
-fn add_step(sums: &mut [__m512i; TILE_ROWS], weights: &[i8; 2 * PANEL_COLUMNS], activations: &[i32; TILE_ROWS]) {
-    let weights = widened(weights);
-    for (sum, two) in sums.iter_mut().zip(activations) {
-        *sum = _mm512_dpwssd_epi32(*sum, weights, _mm512_set1_epi32(*two));
-    }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
