@@ -56,7 +56,15 @@ pub(super) fn ask(s: &Reason) -> Ask {
 }
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
-    let found = if replies.is_empty() { Found::default() } else { replies.parse::<Found>(0).unwrap_or_default() };
+    let found = match (replies.is_empty(), replies.parse::<Found>(0)) {
+        (true, _) => Found::default(),
+        (false, Ok(found)) => found,
+        // The first answer stands.
+        (false, Err(failure)) => {
+            s.degraded.push(format!("not looked up a second time: {failure}"));
+            Found::default()
+        }
+    };
     let is_new = |span: &Span| !s.spans.iter().any(|known| answer::is_same(known, span));
     let new: Vec<Span> = found.spans.into_iter().filter(is_new).collect();
     if new.is_empty() {
