@@ -40,6 +40,8 @@ for (const [colorScheme, size] of LOOKS) {
     await choose(page, "Flow", "direct");
     await ask(page, "Show me formulas.");
     await page.locator("math").first().waitFor();
+    // The draft shows formulas too; the next question needs the end of the run.
+    await page.locator(".turn .actions").nth(1).waitFor();
     await looked("formulas");
     await choose(page, "Flow", "search");
     await ask(page, "How heavy is a relay baton? The model is out of order.");

@@ -24,6 +24,10 @@ const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });
 /// Where the server cannot be reached yet, the parts are loaded when they are shown.
 const preload = () => parts().catch(() => {});
 
+/// How long a question that is sent while a run is about to end waits for that end, and how often it asks.
+const END_WAIT_MS = 2000;
+const END_POLL_MS = 150;
+
 export function Conversation({ thread, run }) {
   useEffect(() => open(thread), [thread]);
   const known = useCell(conversation);
@@ -68,11 +72,16 @@ export function Conversation({ thread, run }) {
     }
   };
   const stop = () => attempt(() => cancel(running));
-  /// The list of turns may lag behind the server.
+  /// The list of turns may lag behind the server, and an answer is shown a moment before its run ends.
   const canSend = async () => {
+    const until = Date.now() + END_WAIT_MS;
     try {
-      const row = await get(`/api/runs/${encodeURIComponent(running)}`);
-      return isOver(row.status);
+      for (;;) {
+        const row = await get(`/api/runs/${encodeURIComponent(running)}`);
+        if (isOver(row.status)) return true;
+        if (Date.now() >= until) return false;
+        await new Promise((done) => setTimeout(done, END_POLL_MS));
+      }
     } catch (_) {
       return false;
     }
