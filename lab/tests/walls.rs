@@ -131,6 +131,7 @@ const SERVICE: &[&str] = &[
     "audit",
     "effects",
     "embedded-model",
+    "encoder",
     "engine",
     "engine-restate",
     "evidence",

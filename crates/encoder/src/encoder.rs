@@ -85,12 +85,12 @@ pub struct Scratch {
 }
 
 impl<'b> Encoder<'b> {
-    /// Chooses the kernel for this processor.
+    /// Computes with the kernel of the process.
     pub fn new(parts: Parts<'b>) -> Encoder<'b> {
-        Encoder { kernel: Kernel::detect(), parts }
+        Encoder { kernel: Kernel::of_process(), parts }
     }
 
-    /// The arithmetic of this processor, for what follows the encoder.
+    /// The arithmetic of this encoder, for what follows it.
     pub fn kernel(&self) -> Kernel {
         self.kernel
     }

@@ -76,7 +76,7 @@ pub struct Embedded {
     /// Idle time after which memory is freed.
     idle_s: u64,
     context_tokens_max: usize,
-    /// The kernels of the model: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest one available].
+    /// The kernels of the model, and of the encoder of passages and of the verifier: auto, avx512, avx2, neon-dot, neon, scalar or candle [default: auto, the fastest one available].
     pub kernels: embedded_model::Kernels,
     /// Whether common prompt prefixes are cached in files beside the weights, so that a new process starts faster.
     pub keep_prefixes: bool,
@@ -227,6 +227,7 @@ impl Config {
         let config: Config = toml::from_str(&text).map_err(|error| wrong(format!("is wrong: {error}")))?;
         Users::new(config.users.clone(), config.groups.clone()).map_err(|error| wrong(format!("is wrong: {error}")))?;
         let settings = Configured::new(&globals.flows, &config.flows, &config.team).map_err(|error| wrong(format!("is wrong: {error}")))?;
+        config.embedded.set_encoder_kernel();
         Ok(Config { path: Some(path), settings, keys, ..config })
     }
 
@@ -279,6 +280,22 @@ impl Embedded {
         let cache = dirs::cache_dir()
             .ok_or_else(|| ServiceError::Usage("this user has no cache folder; name one in the configuration: [embedded] folder = \"…\"".into()))?;
         Ok(cache.join("baton").join("models"))
+    }
+
+    /// Makes vectors of passages and the verifier use the same instructions as the model. `neon` and `candle` are sets of the model only.
+    fn set_encoder_kernel(&self) {
+        let name = match self.kernels {
+            embedded_model::Kernels::Auto | embedded_model::Kernels::Candle => return,
+            embedded_model::Kernels::NeonDot | embedded_model::Kernels::Neon | embedded_model::Kernels::Scalar => "portable",
+            chosen => chosen.name(),
+        };
+        let kernel = encoder::Kernel::available().into_iter().find(|kernel| kernel.name() == name);
+        if !kernel.is_some_and(encoder::Kernel::set_for_process) {
+            tracing::warn!(
+                kernels = name,
+                "the encoder keeps its kernel: this processor does not have the one of the configuration, or it is in use"
+            );
+        }
     }
 
     /// The options of the embedded model.

@@ -4,8 +4,6 @@
 //!   4 queries · 16 keys ──▶ scores ── softmax ──▶ 2 queries: sum of score · value
 //! ```
 
-use super::vector::{exp, largest, sum};
-
 /// Values of a head.
 pub(super) const HEAD: usize = 32;
 /// Queries that are compared with the same keys at once, so that each key is read once for all of them.
@@ -22,7 +20,8 @@ pub(super) type Keys = [[f32; KEYS]; HEAD];
 pub(super) type Scores = [[f32; KEYS]; QUERIES];
 pub(super) type Collected = [[f32; HEAD]; COLLECTED];
 
-/// `compared` and `collected` are the two products, as below or written for a processor.
+/// `compared` and `collected` are the two products, as below or written for a processor; `softmax` turns the scores of a query into weights and returns
+/// their sum.
 #[inline(always)]
 pub(super) fn attend(
     qkv: &[f32],
@@ -30,6 +29,7 @@ pub(super) fn attend(
     heads: usize,
     out: &mut [f32],
     compared: impl Fn(&Queries, &Keys) -> Scores,
+    softmax: impl Fn(&mut [f32], usize, f32) -> f32,
     collected: impl Fn([&[f32]; COLLECTED], &[[f32; HEAD]]) -> Collected,
 ) {
     let width = heads * HEAD;
@@ -59,11 +59,7 @@ pub(super) fn attend(
             }
             let mut totals = [1.0; QUERIES];
             for (scores, total) in scores.chunks_exact_mut(keys_count).zip(&mut totals) {
-                let largest = largest(&scores[..tokens], |x| x);
-                for score in scores.iter_mut() {
-                    *score = exp((*score - largest) * scale);
-                }
-                *total = sum(&scores[..tokens], |x| x);
+                *total = softmax(scores, tokens, scale);
             }
             for (pair, scores) in scores.chunks_exact(COLLECTED * keys_count).enumerate() {
                 let (first, second) = scores.split_at(keys_count);

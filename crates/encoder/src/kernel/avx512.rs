@@ -2,12 +2,12 @@
 
 use std::arch::x86_64::*;
 
-use super::matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
+use super::matrix::{Factors, PANEL_COLUMNS, TILE_ROWS, Tile};
 use super::{Matrix, Rows, avx2, matrix};
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma")]
 pub(super) fn multiply(rows: &Rows, matrix: &Matrix, out: &mut [f32]) {
-    matrix::multiply(rows, matrix, out, |panel, group| tile(panel, group));
+    matrix::multiply(rows, matrix, out, |panel, group, factors| tile(panel, group, factors));
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2,fma")]
@@ -34,7 +34,7 @@ pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 #[inline]
 #[allow(clippy::needless_range_loop, reason = "with iterators over the rows the sums are kept in memory")]
-fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
+fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]], factors: &Factors<'_>) -> Tile {
     let mut even = [_mm512_setzero_si512(); TILE_ROWS];
     let mut odd = [_mm512_setzero_si512(); TILE_ROWS];
     let (pairs, rest) = panel.as_chunks::<2>();
@@ -52,11 +52,22 @@ fn tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
             even[row] = _mm512_dpwssd_epi32(even[row], weights, _mm512_set1_epi32(activations[row]));
         }
     }
-    let mut out = [[0; PANEL_COLUMNS]; TILE_ROWS];
+    let (column_scales, bias) = (sixteen(factors.column_scales), sixteen(factors.bias));
+    let mut out = [[0.0; PANEL_COLUMNS]; TILE_ROWS];
     for row in 0..TILE_ROWS {
-        stored(&mut out[row], _mm512_add_epi32(even[row], odd[row]));
+        let sum = _mm512_cvtepi32_ps(_mm512_add_epi32(even[row], odd[row]));
+        let scales = _mm512_mul_ps(_mm512_set1_ps(factors.row_scales[row]), column_scales);
+        stored(&mut out[row], _mm512_add_ps(_mm512_mul_ps(sum, scales), bias));
     }
     out
+}
+
+#[target_feature(enable = "avx512f")]
+#[inline]
+#[expect(unsafe_code, reason = "a register is filled from memory")]
+fn sixteen(values: &[f32; PANEL_COLUMNS]) -> __m512 {
+    // SAFETY: the array has the 64 bytes of an unaligned load.
+    unsafe { _mm512_loadu_ps(values.as_ptr()) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
@@ -71,7 +82,7 @@ fn widened(weights: &[i8; 2 * PANEL_COLUMNS]) -> __m512i {
 #[target_feature(enable = "avx512f")]
 #[inline]
 #[expect(unsafe_code, reason = "a register is emptied into memory")]
-fn stored(out: &mut [i32; PANEL_COLUMNS], sum: __m512i) {
+fn stored(out: &mut [f32; PANEL_COLUMNS], values: __m512) {
     // SAFETY: the array has the 64 bytes of an unaligned store.
-    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sum) }
+    unsafe { _mm512_storeu_ps(out.as_mut_ptr(), values) }
 }

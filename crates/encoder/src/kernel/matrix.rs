@@ -15,7 +15,15 @@ pub(super) const TILE_ROWS: usize = 6;
 const ACTIVATION_MAX: f32 = 8_000.0;
 const WIDTH_MAX: usize = 2_048;
 
-pub(super) type Tile = [[i32; PANEL_COLUMNS]; TILE_ROWS];
+/// The result of one tile: `sum · row scale · column scale + bias`.
+pub(super) type Tile = [[f32; PANEL_COLUMNS]; TILE_ROWS];
+
+/// What turns the whole numbers of a tile into its result.
+pub(super) struct Factors<'a> {
+    pub(super) row_scales: &'a [f32; TILE_ROWS],
+    pub(super) column_scales: &'a [f32; PANEL_COLUMNS],
+    pub(super) bias: &'a [f32; PANEL_COLUMNS],
+}
 
 /// The weights of one layer, by output column.
 pub struct Matrix {
@@ -60,7 +68,7 @@ impl Rows {
         self.groups.clear();
         self.groups.resize(count.div_ceil(TILE_ROWS) * width / 2, [0; TILE_ROWS]);
         self.scales.clear();
-        self.scales.resize(count, 0.0);
+        self.scales.resize(count.next_multiple_of(TILE_ROWS), 0.0);
         (self.count, self.width) = (count, width);
     }
 }
@@ -89,20 +97,23 @@ fn rounded(x: f32) -> i32 {
 }
 
 #[inline(always)]
-pub(super) fn multiply(rows: &Rows, matrix: &Matrix, out: &mut [f32], tile: impl Fn(&[[i8; 2 * PANEL_COLUMNS]], &[[i32; TILE_ROWS]]) -> Tile) {
+pub(super) fn multiply(
+    rows: &Rows,
+    matrix: &Matrix,
+    out: &mut [f32],
+    tile: impl Fn(&[[i8; 2 * PANEL_COLUMNS]], &[[i32; TILE_ROWS]], &Factors<'_>) -> Tile,
+) {
     let steps = rows.width / 2;
+    let column_scales = matrix.scales.as_chunks::<PANEL_COLUMNS>().0;
+    let biases = matrix.bias.as_chunks::<PANEL_COLUMNS>().0;
+    let row_scales = rows.scales.as_chunks::<TILE_ROWS>().0;
     // A panel stays in the nearest cache while all rows pass by.
-    for (at, panel) in matrix.panels.chunks_exact(steps).enumerate() {
-        let first = at * PANEL_COLUMNS;
-        let (scales, bias) = (&matrix.scales[first..][..PANEL_COLUMNS], &matrix.bias[first..][..PANEL_COLUMNS]);
-        for (group, activations) in rows.groups.chunks_exact(steps).enumerate() {
-            let sums = tile(panel, activations);
-            for (row, sums) in (group * TILE_ROWS..rows.count).zip(&sums) {
-                let scale = rows.scales[row];
-                let out = &mut out[row * matrix.columns + first..][..PANEL_COLUMNS];
-                for (((out, sum), by), bias) in out.iter_mut().zip(sums).zip(scales).zip(bias) {
-                    *out = *sum as f32 * (scale * by) + bias;
-                }
+    for (at, ((panel, column_scales), bias)) in matrix.panels.chunks_exact(steps).zip(column_scales).zip(biases).enumerate() {
+        let groups = rows.groups.chunks_exact(steps).zip(row_scales);
+        for ((group, row_scales), out) in groups.zip(out.chunks_mut(TILE_ROWS * matrix.columns)) {
+            let tile = tile(panel, group, &Factors { row_scales, column_scales, bias });
+            for (out, tile) in out.chunks_exact_mut(matrix.columns).zip(&tile) {
+                out[at * PANEL_COLUMNS..][..PANEL_COLUMNS].copy_from_slice(tile);
             }
         }
     }

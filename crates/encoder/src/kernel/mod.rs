@@ -1,7 +1,8 @@
 //! The arithmetic of the encoder: products of int8 weights with 16-bit activations, and the functions between them.
 //!
 //! Every function has one source and is compiled for each set of instructions: AVX-512 with VNNI, AVX2, and whatever the target has. The products of tiles
-//! are written with the instructions of a set; they are of whole numbers, so that all sets have the same result to the bit. [`Kernel::detect`] chooses once.
+//! are written with the instructions of a set; they are of whole numbers, so that all sets have the same result to the bit. [`Kernel::of_process`] is the
+//! fastest one, unless the program set another.
 //!
 //! ```text
 //!   activations (f32) ── quantize ──▶ Rows (i16 pairs, a scale a row) ── multiply with Matrix (i8 panels) ──▶ f32 + bias
@@ -15,9 +16,11 @@ mod avx512;
 mod matrix;
 mod vector;
 
+use std::sync::OnceLock;
+
 pub use matrix::{Matrix, Rows};
 
-use matrix::{PANEL_COLUMNS, TILE_ROWS, Tile};
+use matrix::{Factors, PANEL_COLUMNS, TILE_ROWS, Tile};
 
 /// A set of instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,9 @@ pub enum Kernel {
     /// Compiled for any processor.
     Portable,
 }
+
+/// What [`Kernel::set_for_process`] set.
+static OF_PROCESS: OnceLock<Kernel> = OnceLock::new();
 
 /// Calls the compilation for this processor.
 macro_rules! dispatch {
@@ -49,9 +55,15 @@ macro_rules! dispatch {
 
 #[cfg_attr(target_arch = "x86_64", expect(unsafe_code, reason = "functions compiled for a set of instructions are called where it was detected"))]
 impl Kernel {
-    /// The fastest set that this processor has.
-    pub fn detect() -> Kernel {
-        Kernel::available()[0]
+    /// The set of this process: the one that [`Kernel::set_for_process`] set, or the fastest that this processor has.
+    pub fn of_process() -> Kernel {
+        OF_PROCESS.get().copied().unwrap_or_else(|| Kernel::available()[0])
+    }
+
+    /// Makes encoders that are loaded from now on use this set. Only the first call has an effect, so that a process computes with one set throughout;
+    /// a set that this processor does not have is not taken either. Returns whether this set is the one of the process now.
+    pub fn set_for_process(self) -> bool {
+        Kernel::available().contains(&self) && *OF_PROCESS.get_or_init(|| self) == self
     }
 
     /// The sets that this processor has, the fastest first.
@@ -70,6 +82,17 @@ impl Kernel {
         }
         all.push(Kernel::Portable);
         all
+    }
+
+    /// The name in settings and reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx512 => "avx512",
+            #[cfg(target_arch = "x86_64")]
+            Kernel::Avx2 => "avx2",
+            Kernel::Portable => "portable",
+        }
     }
 
     /// `out` = rows · matrix + bias. `out` has a row of `matrix.columns` values for each row.
@@ -121,21 +144,24 @@ mod portable {
     }
 
     pub(super) fn attend(qkv: &[f32], tokens: usize, heads: usize, out: &mut [f32]) {
-        attention::attend(qkv, tokens, heads, out, attention::compared, attention::collected);
+        attention::attend(qkv, tokens, heads, out, attention::compared, vector::softmax, attention::collected);
     }
 }
 
-fn portable_tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]]) -> Tile {
-    let mut sums = [[0; PANEL_COLUMNS]; TILE_ROWS];
-    for (weights, activations) in panel.iter().zip(group) {
-        for (sums, two) in sums.iter_mut().zip(activations) {
-            let (low, high) = (i32::from(*two as i16), *two >> 16);
+/// One row after the other, so that the sums of a row stay in registers.
+fn portable_tile(panel: &[[i8; 2 * PANEL_COLUMNS]], group: &[[i32; TILE_ROWS]], factors: &Factors<'_>) -> Tile {
+    std::array::from_fn(|row| {
+        let mut sums = [0; PANEL_COLUMNS];
+        for (weights, activations) in panel.iter().zip(group) {
+            let two = activations[row];
+            let (low, high) = (i32::from(two as i16), two >> 16);
             for (sum, pair) in sums.iter_mut().zip(weights.as_chunks::<2>().0) {
                 *sum += low * i32::from(pair[0]) + high * i32::from(pair[1]);
             }
         }
-    }
-    sums
+        let scale = factors.row_scales[row];
+        std::array::from_fn(|column| sums[column] as f32 * (scale * factors.column_scales[column]) + factors.bias[column])
+    })
 }
 
 #[cfg(test)]
@@ -188,6 +214,35 @@ mod tests {
         for kernel in Kernel::available() {
             assert_eq!(products(kernel), products(Kernel::Portable), "{kernel:?}");
         }
+    }
+
+    #[test]
+    fn gelu_is_x_times_the_normal_share_below_x() {
+        /// Simpson's rule from 0 to x.
+        fn share_below(x: f64) -> f64 {
+            const PARTS: usize = 200;
+            let (step, density) = (x / PARTS as f64, |x: f64| (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt());
+            let inner = (1..PARTS).map(|at| density(at as f64 * step) * if at % 2 == 1 { 4.0 } else { 2.0 });
+            0.5 + step / 3.0 * (density(0.0) + inner.sum::<f64>() + density(x))
+        }
+        // Not a multiple of eight, so that the last ones are computed one by one.
+        let x: Vec<f32> = (0..1_003).map(|at| (at as f32 - 501.0) / 50.0).chain([-80.0, 80.0, f32::MIN_POSITIVE]).collect();
+        for kernel in Kernel::available() {
+            let mut found = x.clone();
+            kernel.gelu(&mut found);
+            for (x, found) in x.iter().zip(&found) {
+                let exact = f64::from(*x) * share_below(f64::from(*x).clamp(-12.0, 12.0));
+                assert!((f64::from(*found) - exact).abs() < 2e-6 * (1.0 + exact.abs()), "{kernel:?}: gelu({x}) = {found}, not {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_process_has_one_set() {
+        let [first, others @ ..] = &Kernel::available()[..] else { unreachable!("there is always the portable one") };
+        assert!(first.set_for_process());
+        assert!(others.iter().all(|other| !other.set_for_process()), "the first one stays");
+        assert_eq!(Kernel::of_process(), *first);
     }
 
     #[test]

@@ -1,28 +1,52 @@
 //! What lies between the products. Loops without branches, which the compiler turns into wide instructions.
 
 const EPSILON: f32 = 1e-12;
-/// x times the normal distribution's share below x, by Abramowitz and Stegun 7.1.26.
+/// Factors of the error function's series and its slope, by Abramowitz and Stegun 7.1.26.
+pub(super) const ERF_SERIES: [f32; 5] = [0.254_829_6, -0.284_496_74, 1.421_413_7, -1.453_152, 1.061_405_4];
+pub(super) const ERF_SLOPE: f32 = 0.327_591_1;
+/// Factors of the series of e to the power of x, for x from -ln 2 / 2 to ln 2 / 2.
+pub(super) const EXP_SERIES: [f32; 6] = [1.0, 1.0, 0.5, 0.166_666_67, 0.041_666_668, 0.008_333_334];
+/// Adding it leaves no bits for a fraction, so the low bits of the sum are the whole number.
+pub(super) const SHIFT: f32 = 12_582_912.0;
+/// The smallest power of two that is computed; smaller ones count as this one.
+pub(super) const POWER_MIN: f32 = -126.0;
+
+/// x times the normal distribution's share below x.
 #[inline(always)]
 pub(super) fn gelu(values: &mut [f32]) {
     for x in values {
         let y = x.abs() * std::f32::consts::FRAC_1_SQRT_2;
-        let t = 1.0 / (1.0 + 0.327_591_1 * y);
-        let series = t * (0.254_829_6 + t * (-0.284_496_74 + t * (1.421_413_7 + t * (-1.453_152 + t * 1.061_405_4))));
-        *x = 0.5 * (*x + x.abs() * (1.0 - series * exp(-y * y)));
+        let t = 1.0 / (1.0 + ERF_SLOPE * y);
+        *x = 0.5 * (*x + x.abs() * (1.0 - t * polynomial(t, &ERF_SERIES) * exp(-y * y)));
     }
+}
+
+/// Makes the first `count` scores `e^((score - largest) · scale)` and the rest 0, and returns their sum.
+#[inline(always)]
+pub(super) fn softmax(scores: &mut [f32], count: usize, scale: f32) -> f32 {
+    let (used, padding) = scores.split_at_mut(count);
+    padding.fill(0.0);
+    let largest = largest(used, |x| x);
+    for score in used.iter_mut() {
+        *score = exp((*score - largest) * scale);
+    }
+    sum(used, |x| x)
 }
 
 /// e to the power of x, for x up to 88; relative error below 1e-6.
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    /// Adding it leaves no bits for a fraction, so the low bits of the sum are the whole number.
-    const SHIFT: f32 = 12_582_912.0;
-    let z = (x * std::f32::consts::LOG2_E).max(-126.0);
+    let z = (x * std::f32::consts::LOG2_E).max(POWER_MIN);
     let whole = z + SHIFT;
     let rest = (z - (whole - SHIFT)) * std::f32::consts::LN_2;
-    let series = 1.0 + rest * (1.0 + rest * (0.5 + rest * (0.166_666_67 + rest * (0.041_666_668 + rest * 0.008_333_334))));
     let power = whole.to_bits().wrapping_sub(SHIFT.to_bits()).wrapping_add(127) << 23;
-    series * f32::from_bits(power)
+    polynomial(rest, &EXP_SERIES) * f32::from_bits(power)
+}
+
+/// The sum of `series[k] · x^k`.
+#[inline(always)]
+fn polynomial<const N: usize>(x: f32, series: &[f32; N]) -> f32 {
+    series[..N - 1].iter().rev().fold(series[N - 1], |sum, factor| sum * x + factor)
 }
 
 #[inline(always)]

@@ -16,6 +16,7 @@ use clap::Subcommand;
 use index::Model;
 use index::eval::{self, Measured};
 use service::caches;
+use service::config::Config;
 use service::global_args::GlobalArgs;
 use service::{Result, ServiceError};
 use terminal::{BOLD, DIM, Table, paint};
@@ -53,6 +54,8 @@ pub struct Set {
 impl Eval {
     /// Measures and prints.
     pub fn run(self, globals: &GlobalArgs) -> Result<Verdict> {
+        // The kernels of vectors and of the verifier are a setting.
+        Config::read(globals)?;
         match self {
             Eval::Answers(answers) => return answers.run(globals),
             Eval::Docs(set) => set.run("docs", eval::docs),
