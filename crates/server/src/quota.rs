@@ -66,7 +66,7 @@ pub struct StreamPermit {
 
 const KIB: u64 = 1_024;
 /// Lists of one user that are read at once.
-const LISTS_MAX: usize = 2;
+const LISTS_MAX: usize = 1;
 /// Responses up to this length are limited by the number of requests only.
 const RESPONSE_BYTES_FREE: u64 = 64 * KIB;
 /// Users come from the store, so there are few; this bounds memory in any case.

@@ -159,6 +159,27 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     })
 }
 
+/// Attackers are on machines of their own in life. Here each has a thread that yields to the others, so that the time it takes to prepare attacks and to read
+/// answers is not counted as waiting of those who are attacked.
+#[cfg(target_os = "linux")]
+const ATTACKER_NICE: i32 = 10;
+
+fn attack(attacker: Attacker, end: Instant) -> tokio::task::AbortHandle {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be made");
+    let task = runtime.spawn(attacker.until(end));
+    let handle = task.abort_handle();
+    std::thread::spawn(move || {
+        // Elsewhere the priority is that of the whole process.
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::process::setpriority_process(None, ATTACKER_NICE) {
+            eprintln!("an attacker keeps its priority: {error}");
+        }
+        // An error here is the end of the phase.
+        let _ = runtime.block_on(task);
+    });
+    handle
+}
+
 const SAMPLED: Duration = Duration::from_secs(2);
 
 async fn phase(server: &mut Server, seen: &Arc<Observations>, users: Vec<RegularUser>, attackers: Vec<Attacker>, lasting: Duration) -> Phase {
@@ -167,17 +188,16 @@ async fn phase(server: &mut Server, seen: &Arc<Observations>, users: Vec<Regular
     for user in users {
         tasks.spawn(user.until(started + lasting));
     }
-    let mut attacks = JoinSet::new();
-    for attacker in attackers {
-        attacks.spawn(attacker.until(started + lasting));
-    }
+    let attacks: Vec<_> = attackers.into_iter().map(|attacker| attack(attacker, started + lasting)).collect();
     let mut memory_kib = Vec::new();
     while started.elapsed() < lasting && server.ended().is_none() {
         tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(started.elapsed()))).await;
         memory_kib.extend(server.memory_kib());
     }
     while tasks.join_next().await.is_some() {}
-    attacks.shutdown().await;
+    for attack in attacks {
+        attack.abort();
+    }
     let peak_kib = server.peak_kib();
     seen.with(|inner| Phase {
         seconds: started.elapsed().as_secs_f64(),

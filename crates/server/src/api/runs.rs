@@ -314,7 +314,7 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::DeliveryResult
 }
 
 /// Of longer outcomes only the short fields are in lists of runs; the run itself has all of it.
-pub(super) const OUTCOME_BYTES_MAX: usize = 32 << 10;
+pub(super) const OUTCOME_BYTES_MAX: usize = 2 << 10;
 
 /// The same for a list that was read with `outcome_bytes_max`.
 pub(super) async fn listed(api: &Api, mut row: RunRow) -> Result<api::Run, Problem> {

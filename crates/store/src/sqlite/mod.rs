@@ -130,12 +130,12 @@ impl Store for SqliteStore {
     }
 
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>> {
-        self.readers.read(move |rows| read::runs(rows, &filter)).await
+        self.readers.read_long(move |rows| read::runs(rows, &filter)).await
     }
 
     async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         let run = run.clone();
-        self.readers.read(move |rows| read::journal(rows, &run, from_seq, limit)).await
+        self.readers.read_long(move |rows| read::journal(rows, &run, from_seq, limit)).await
     }
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {
@@ -155,7 +155,7 @@ impl Store for SqliteStore {
 
     async fn threads(&self, before: Option<&ThreadId>, limit: usize) -> Result<Vec<ThreadRow>> {
         let before = before.cloned();
-        self.readers.read(move |rows| read::threads(rows, before.as_ref(), limit)).await
+        self.readers.read_long(move |rows| read::threads(rows, before.as_ref(), limit)).await
     }
 
     async fn newest_thread(&self, user: &UserId, name_prefix: &str) -> Result<Option<ThreadRow>> {
@@ -169,12 +169,12 @@ impl Store for SqliteStore {
     }
 
     async fn cards(&self, filter: CardFilter) -> Result<Vec<CardRow>> {
-        self.readers.read(move |rows| cards::cards(rows, &filter)).await
+        self.readers.read_long(move |rows| cards::cards(rows, &filter)).await
     }
 
     async fn messages(&self, thread: &ThreadId, from_seq: u64, limit: usize) -> Result<Vec<MessageRow>> {
         let thread = thread.clone();
-        self.readers.read(move |rows| read::messages(rows, &thread, from_seq, limit)).await
+        self.readers.read_long(move |rows| read::messages(rows, &thread, from_seq, limit)).await
     }
 
     async fn post(&self, run: &RunId, signal: SignalKind) -> Result<()> {
@@ -197,7 +197,7 @@ impl Store for SqliteStore {
     }
 
     async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>> {
-        self.readers.read(move |rows| notes::notes(rows, &filter)).await
+        self.readers.read_long(move |rows| notes::notes(rows, &filter)).await
     }
 
     async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64> {
@@ -264,7 +264,7 @@ impl Store for SqliteStore {
     }
 
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>> {
-        self.readers.read(move |rows| records::records(rows, &filter)).await
+        self.readers.read_long(move |rows| records::records(rows, &filter)).await
     }
 
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool> {

@@ -14,18 +14,32 @@ use super::write::SqlResult;
 use crate::{Intent, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
 
 /// Reads at once; more of them wait their turn, without blocking a thread.
-const READERS_MAX: usize = 4;
+const READERS_MAX: usize = 6;
+/// Long reads at once: lists, journals and messages, which may be megabytes. The rest is left to reads of one row, which nobody should wait for.
+const LONG_READS_MAX: usize = 3;
 
 pub(super) struct Readers {
     path: Arc<Path>,
     /// Idle connections. They are opened when first needed.
     idle: Arc<Mutex<Vec<Connection>>>,
     room: Arc<Semaphore>,
+    long_reads: Semaphore,
 }
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        Readers { path, idle: Arc::default(), room: Arc::new(Semaphore::new(READERS_MAX)) }
+        let (room, long_reads) = (Arc::new(Semaphore::new(READERS_MAX)), Semaphore::new(LONG_READS_MAX));
+        Readers { path, idle: Arc::default(), room, long_reads }
+    }
+
+    /// As [`Readers::read`], for what may read megabytes.
+    pub(super) async fn read_long<T, F>(&self, look: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
+    {
+        let _permit = self.long_reads.acquire().await.map_err(|_| StoreError::Closed)?;
+        self.read(look).await
     }
 
     /// Looks at one moment of the database, on a thread where blocking is fine.
@@ -53,6 +67,7 @@ impl Readers {
 
     pub(super) fn close(&self) {
         self.room.close();
+        self.long_reads.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
@@ -252,4 +267,48 @@ pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
 /// A number that is past every row is past these too.
 pub(super) fn number(n: u64) -> i64 {
     i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_read_of_one_row_does_not_wait_for_long_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let path: Arc<Path> = folder.path().join("a.db").into();
+        Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE one (id INTEGER)").unwrap();
+        let readers = Arc::new(Readers::new(path));
+        let (started, starts) = mpsc::channel();
+        let (ends, held): (Vec<_>, Vec<_>) = (0..2 * READERS_MAX).map(|_| mpsc::channel::<()>()).unzip();
+        let long: Vec<_> = held
+            .into_iter()
+            .map(|held| {
+                let (readers, started) = (readers.clone(), started.clone());
+                tokio::spawn(async move {
+                    let wait = move |_: &Connection| {
+                        started.send(()).unwrap();
+                        // The end of the sender ends it.
+                        let _ = held.recv();
+                        Ok(())
+                    };
+                    readers.read_long(wait).await
+                })
+            })
+            .collect();
+        let starts = tokio::task::spawn_blocking(move || {
+            (0..LONG_READS_MAX).for_each(|_| starts.recv().unwrap());
+            starts
+        });
+        let starts = starts.await.unwrap();
+        let count = readers.read(|rows| Ok(rows.query_row("SELECT count(*) FROM one", [], |row| row.get::<_, i64>(0))?)).await.unwrap();
+        assert_eq!(count, 0);
+        assert!(starts.try_recv().is_err(), "no more long reads than {LONG_READS_MAX} at once");
+        drop(ends);
+        for one in long {
+            one.await.unwrap().unwrap();
+        }
+    }
 }
