@@ -117,7 +117,7 @@ fn wire_a2a(bytes: &[u8]) {
     json::<TaskList>(bytes);
     json::<TaskQuery>(bytes);
     if let Ok(request) = serde_json::from_slice::<SendMessage>(bytes) {
-        let _ = (request.options().is_ok(), request.message.as_ref().map(Message::said));
+        let _ = (request.options().is_ok(), request.message.as_ref().map(Message::content));
     }
     if let Ok(task) = serde_json::from_slice::<Task>(bytes) {
         let text = serde_json::to_vec(&task).expect("a task can be written");

@@ -13,17 +13,17 @@ use http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 use sse_stream::{Sse, SseStream};
 
-use crate::langserve::{BodyError, DEPTH, KEY, Service, reached, read, sorted};
+use crate::langserve::{BodyError, DEPTH, KEY, Service, failure_of_status, read, unreachable_message};
 use crate::traceparent;
 
 pub(crate) const REPLY_BYTES_MAX: usize = 6 << 20;
 const ERROR_BYTES_MAX: usize = 16 << 10;
-/// Bytes of one stream; a longer one is given up, and what became of the call is asked instead.
+/// Bytes of one stream; a longer one is given up, and what became of the call is read instead.
 pub(crate) const STREAM_BYTES_MAX: usize = 64 << 20;
 /// Bytes of one event of a stream.
 const EVENT_BYTES_MAX: usize = REPLY_BYTES_MAX;
 
-/// What every request of a call carries: the token, the trace, the effect's key and how deep calls are nested.
+/// The headers of every request of a call: the token, the trace, the effect's key and the nesting depth of calls.
 pub(crate) fn headers(service: &Service, job: &Job) -> HeaderMap {
     let mut headers = service.headers();
     traceparent::carry(&mut headers);
@@ -44,7 +44,7 @@ pub(crate) async fn reply_in_time(name: &str, service: &Service, job: &Job, call
     }
 }
 
-/// A UUID that follows from a text of hexadecimal digits, the same in whatever process.
+/// A UUID derived from a text of hexadecimal digits, the same in every process.
 pub(crate) fn uuid_of(key: &str) -> String {
     let digits: String = key.chars().filter(char::is_ascii_hexdigit).map(|c| c.to_ascii_lowercase()).collect();
     let mut digits: String = digits.chars().chain(std::iter::repeat('0')).take(32).collect();
@@ -55,16 +55,38 @@ pub(crate) fn uuid_of(key: &str) -> String {
 
 pub(crate) struct Exchange<'a> {
     pub(crate) service: &'a Service,
-    /// The agent, in words for people.
+    /// The agent's name, for messages.
     pub(crate) name: &'a str,
     pub(crate) headers: HeaderMap,
 }
 
-/// A reply that refuses: its status, headers and the beginning of its body.
+/// A reply with an error status: its headers and the beginning of its body.
 pub(crate) struct Refusal {
     pub(crate) status: u16,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+}
+
+/// Why a request has no usable reply.
+#[derive(Debug)]
+pub(crate) enum RequestError {
+    /// The service has nothing at that address (status 404).
+    NotFound(Failure),
+    Failed(Failure),
+}
+
+impl From<Failure> for RequestError {
+    fn from(failure: Failure) -> Self {
+        RequestError::Failed(failure)
+    }
+}
+
+impl From<RequestError> for Failure {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::NotFound(failure) | RequestError::Failed(failure) => failure,
+        }
+    }
 }
 
 impl Exchange<'_> {
@@ -72,9 +94,9 @@ impl Exchange<'_> {
         self.service.client().map_err(|why| Failure::new(FailureKind::Internal, why))
     }
 
-    /// The response, or what it refuses with; a line that broke is a failure.
-    pub(crate) async fn ask(&self, request: reqwest::RequestBuilder) -> Result<Result<reqwest::Response, Refusal>, Failure> {
-        let failed = |error: reqwest::Error| Failure::new(FailureKind::Network, format!("{} {}", self.name, reached(&error))).retry();
+    /// The response, or the refusal; a connection that broke is a failure.
+    pub(crate) async fn request(&self, request: reqwest::RequestBuilder) -> Result<Result<reqwest::Response, Refusal>, Failure> {
+        let failed = |error: reqwest::Error| Failure::new(FailureKind::Network, format!("{} {}", self.name, unreachable_message(&error))).retry();
         let response = request.headers(self.headers.clone()).send().await.map_err(failed)?;
         if response.status().is_success() {
             return Ok(Ok(response));
@@ -85,11 +107,11 @@ impl Exchange<'_> {
     }
 
     pub(crate) async fn send(&self, request: reqwest::RequestBuilder) -> Result<reqwest::Response, Failure> {
-        self.ask(request).await?.map_err(|refusal| self.refused(&refusal))
+        self.request(request).await?.map_err(|refusal| self.refused(&refusal))
     }
 
     pub(crate) fn refused(&self, refusal: &Refusal) -> Failure {
-        sorted(self.name, refusal.status, &refusal.headers, &String::from_utf8_lossy(&refusal.body))
+        failure_of_status(self.name, refusal.status, &refusal.headers, &String::from_utf8_lossy(&refusal.body))
     }
 
     /// The body as JSON; an empty one is `null`.
@@ -101,7 +123,7 @@ impl Exchange<'_> {
         if body.trim_ascii().is_empty() {
             return Ok(Value::Null);
         }
-        serde_json::from_slice(&body).map_err(|error| self.invalid_reply(&format!("answered with something that is no JSON ({error})")))
+        serde_json::from_slice(&body).map_err(|error| self.invalid_reply(&format!("answered with something that is not JSON ({error})")))
     }
 
     /// The events of a stream until it ends, breaks off or becomes too long. Bytes are counted as they arrive: a line without an end must not fill the memory.
@@ -126,9 +148,12 @@ impl Exchange<'_> {
         events.take_while(|event| ready(event.is_ok())).filter_map(|event| ready(event.ok())).boxed()
     }
 
-    pub(crate) async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, Failure> {
-        let response = self.send(request).await?;
-        self.body(response).await
+    pub(crate) async fn json(&self, request: reqwest::RequestBuilder) -> Result<Value, RequestError> {
+        match self.request(request).await? {
+            Ok(response) => Ok(self.body(response).await?),
+            Err(refusal) if refusal.status == 404 => Err(RequestError::NotFound(self.refused(&refusal))),
+            Err(refusal) => Err(RequestError::Failed(self.refused(&refusal))),
+        }
     }
 
     pub(crate) fn invalid_reply(&self, why: &str) -> Failure {

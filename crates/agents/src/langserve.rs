@@ -35,7 +35,7 @@ const SCHEMA_BYTES_MAX: usize = 512 << 10;
 const SCHEMA_TIME_MAX: Duration = Duration::from_secs(3);
 /// After this time the schema is fetched again, because the agent may have been updated.
 const SCHEMA_AGE_MAX: Duration = Duration::from_secs(300);
-const WORDS_CHARS_MAX: usize = 400;
+const MESSAGE_CHARS_MAX: usize = 400;
 
 pub(crate) struct Service {
     base: String,
@@ -60,15 +60,15 @@ pub(crate) enum Proof {
 
 impl Service {
     pub(crate) fn new(url: &str, path: &str, token: Option<String>) -> Result<Service, String> {
-        let parsed = reqwest::Url::parse(url).map_err(|error| format!("{url:?} is no address: {error}"))?;
+        let parsed = reqwest::Url::parse(url).map_err(|error| format!("{url:?} is not a URL: {error}"))?;
         if !matches!(parsed.scheme(), "http" | "https") || parsed.host_str().is_none() {
-            return Err(format!("{url:?} is no address of the form http://host:port"));
+            return Err(format!("{url:?} is not a URL of the form http://host:port"));
         }
         let token = match token {
             None => None,
             Some(token) => {
                 let mut value =
-                    HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| "its token has characters no header can have")?;
+                    HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| "its token has characters that are not allowed in a header")?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -89,20 +89,21 @@ impl Service {
     }
 
     pub(crate) fn client(&self) -> Result<&reqwest::Client, String> {
-        self.made(&self.client, |builder| builder)
+        self.client_in(&self.client, |builder| builder)
     }
 
-    /// One that speaks HTTP/2 from the first byte on, as gRPC does.
+    /// A client that uses HTTP/2 from the first byte, as gRPC needs.
     pub(crate) fn http2_client(&self) -> Result<&reqwest::Client, String> {
-        self.made(&self.http2_client, reqwest::ClientBuilder::http2_prior_knowledge)
+        self.client_in(&self.http2_client, reqwest::ClientBuilder::http2_prior_knowledge)
     }
 
-    fn made<'c>(
+    /// The client in `slot`, created on first use.
+    fn client_in<'c>(
         &self,
-        place: &'c OnceLock<reqwest::Client>,
+        slot: &'c OnceLock<reqwest::Client>,
         set: impl Fn(reqwest::ClientBuilder) -> reqwest::ClientBuilder,
     ) -> Result<&'c reqwest::Client, String> {
-        if let Some(client) = place.get() {
+        if let Some(client) = slot.get() {
             return Ok(client);
         }
         // Fails if a provider is installed already, which is fine.
@@ -110,7 +111,7 @@ impl Service {
         let builder = reqwest::Client::builder().connect_timeout(CONNECT_MAX).redirect(reqwest::redirect::Policy::none()).tcp_nodelay(true);
         let builder = if self.is_here { builder.no_proxy() } else { builder };
         let client = set(builder).build().map_err(|error| format!("no HTTP client: {error}"))?;
-        Ok(place.get_or_init(|| client))
+        Ok(slot.get_or_init(|| client))
     }
 
     pub(crate) fn at(&self, what: &str) -> String {
@@ -176,7 +177,7 @@ impl Service {
 
     /// A small document; `None` if there is none.
     pub(crate) async fn get(&self, url: &str) -> Result<Option<Vec<u8>>, String> {
-        let response = self.client()?.get(url).headers(self.headers()).send().await.map_err(|error| reached(&error))?;
+        let response = self.client()?.get(url).headers(self.headers()).send().await.map_err(|error| unreachable_message(&error))?;
         match response.status().as_u16() {
             200 => read(response, SCHEMA_BYTES_MAX).await.map(Some).map_err(|(_, why)| why),
             401 | 403 => Err(format!("status {}; check its token", response.status().as_u16())),
@@ -187,10 +188,10 @@ impl Service {
 
     pub(crate) async fn invoke(&self, name: &str, input: &Value, job: &Job) -> Reply {
         let state = state_of(input);
-        if let Err(why) = self.fits(&state).await {
+        if let Err(why) = self.validate(&state).await {
             return Reply::failed(Failure::new(
                 FailureKind::Invalid,
-                format!("{name} wants something else than a state of messages, next and context: {why}"),
+                format!("{name} does not accept a state of messages, next and context: {why}"),
             ));
         }
         let body = json!({
@@ -214,12 +215,12 @@ impl Service {
             .body(body.to_string());
         let response = match request.send().await {
             Ok(response) => response,
-            Err(error) => return Reply::failed(Failure::new(FailureKind::Network, format!("{name} {}", reached(&error))).retry()),
+            Err(error) => return Reply::failed(Failure::new(FailureKind::Network, format!("{name} {}", unreachable_message(&error))).retry()),
         };
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         if status != 200 {
             let body = read(response, ERROR_BYTES_MAX).await.unwrap_or_default();
-            return Reply::failed(sorted(name, status, &headers, &String::from_utf8_lossy(&body)));
+            return Reply::failed(failure_of_status(name, status, &headers, &String::from_utf8_lossy(&body)));
         }
         let body = match read(response, REPLY_BYTES_MAX).await {
             Ok(body) => body,
@@ -229,21 +230,21 @@ impl Service {
         match read_reply(&body) {
             Ok(output) => Reply::ok(output).about(json!({ "agent": name, "service": self.base })),
             Err(why) => Reply::failed(
-                Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().saying(String::from_utf8_lossy(&body[..body.len().min(2_000)])),
+                Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().with_output(String::from_utf8_lossy(&body[..body.len().min(2_000)])),
             ),
         }
     }
 
-    /// Holds a state against the service's own schema, if it has one. It is asked for once in a while.
-    async fn fits(&self, state: &Value) -> Result<(), String> {
-        let known = || self.schema.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
-        let schema = match known() {
+    /// Validates a state against the service's own schema, if it has one.
+    async fn validate(&self, state: &Value) -> Result<(), String> {
+        let cached = || self.schema.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone();
+        let schema = match cached() {
             Some((at, schema)) if at.elapsed() < SCHEMA_AGE_MAX => schema,
             _ => {
-                let got = tokio::time::timeout(SCHEMA_TIME_MAX, self.get(&self.at("input_schema"))).await;
+                let fetched = tokio::time::timeout(SCHEMA_TIME_MAX, self.get(&self.at("input_schema"))).await;
                 // An agent that does not describe itself now is still called; the call reports the error.
-                let Ok(Ok(got)) = got else { return Ok(()) };
-                let schema: Option<Value> = got.and_then(|body| serde_json::from_slice(&body).ok());
+                let Ok(Ok(body)) = fetched else { return Ok(()) };
+                let schema: Option<Value> = body.and_then(|body| serde_json::from_slice(&body).ok());
                 *self.schema.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = Some((Instant::now(), schema.clone()));
                 schema
             }
@@ -251,14 +252,14 @@ impl Service {
         let Some(schema) = schema.filter(Value::is_object) else { return Ok(()) };
         match structured::check(state.clone(), &schema) {
             Ok(_) => Ok(()),
-            Err(structured::NotJson::Unfit { errors, .. }) => Err(errors.join("; ").chars().take(WORDS_CHARS_MAX).collect()),
-            // A schema that is none forbids nothing.
+            Err(structured::NotJson::Unfit { errors, .. }) => Err(errors.join("; ").chars().take(MESSAGE_CHARS_MAX).collect()),
+            // An invalid schema is ignored.
             Err(_) => Ok(()),
         }
     }
 }
 
-/// What goes out: the three fields of a state, with LangChain's messages.
+/// The state that is sent: its three fields, with LangChain's messages.
 pub(crate) fn state_of(input: &Value) -> Value {
     let messages: Vec<Message> = input.get("messages").and_then(Value::as_array).into_iter().flatten().map(Message::of_turn).collect();
     let next = input.get("next").and_then(Value::as_str).unwrap_or_default();
@@ -267,7 +268,7 @@ pub(crate) fn state_of(input: &Value) -> Value {
 }
 
 /// The response with its messages in the form that flows use. A response that is not a state stays unchanged.
-pub(crate) fn turned(output: Value) -> Value {
+pub(crate) fn with_turns(output: Value) -> Value {
     let Value::Object(mut fields) = output else { return output };
     if let Some(Value::Array(messages)) = fields.get("messages") {
         let turns: Result<Vec<Value>, String> =
@@ -288,45 +289,49 @@ pub(crate) fn turned(output: Value) -> Value {
 
 /// The content of a body, in the form that flows use.
 pub(super) fn read_reply(body: &[u8]) -> Result<Value, String> {
-    output_of(body).map(turned)
+    output_of(body).map(with_turns)
 }
 
 fn output_of(body: &[u8]) -> Result<Value, String> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| format!("answered with something that is no JSON ({error})"))?;
+    let value: Value = serde_json::from_slice(body).map_err(|error| format!("answered with something that is not JSON ({error})"))?;
     match value {
         Value::Object(mut fields) => fields.remove("output").ok_or_else(|| "answered without an `output`".to_owned()),
-        _ => Err("answered with JSON that is no object".to_owned()),
+        _ => Err("answered with JSON that is not an object".to_owned()),
     }
 }
 
-pub(crate) fn sorted(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
-    let said = error_words(body, WORDS_CHARS_MAX);
-    let words =
-        if said.is_empty() { format!("{name} answered with status {status}") } else { format!("{name} answered with status {status}: {said}") };
+/// The failure of a call that was answered with an error status.
+pub(crate) fn failure_of_status(name: &str, status: u16, headers: &HeaderMap, body: &str) -> Failure {
+    let detail = error_words(body, MESSAGE_CHARS_MAX);
+    let message =
+        if detail.is_empty() { format!("{name} answered with status {status}") } else { format!("{name} answered with status {status}: {detail}") };
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     match status {
         408 | 425 | 429 | 500..=599 => {
             let kind = if status == 429 { FailureKind::Refused } else { FailureKind::Tool };
-            let failure = Failure::new(kind, words);
+            let failure = Failure::new(kind, message);
             match header("retry-after").and_then(|seconds| seconds.parse::<f64>().ok()).filter(|seconds| seconds.is_finite() && *seconds >= 0.0) {
                 _ if header(SHOULD_RETRY) == Some("false") => failure,
                 Some(seconds) => failure.retry_after_ms((seconds * 1_000.0) as u64),
                 None => failure.retry(),
             }
         }
-        401 | 403 => Failure::new(FailureKind::Refused, format!("{words}; check its token")),
-        400 | 422 => Failure::new(FailureKind::Invalid, words),
-        300..=399 => Failure::new(FailureKind::Refused, format!("{words}; name the address it redirects to")),
-        404 | 405 | 410 => Failure::new(FailureKind::Refused, format!("{words}; is a LangServe graph served at that path?")),
-        _ => Failure::new(FailureKind::Refused, words),
+        401 | 403 => Failure::new(FailureKind::Refused, format!("{message}; check its token")),
+        400 | 422 => Failure::new(FailureKind::Invalid, message),
+        300..=399 => Failure::new(FailureKind::Refused, format!("{message}; name the address it redirects to")),
+        404 | 405 | 410 => Failure::new(FailureKind::Refused, format!("{message}; check its url and path")),
+        _ => Failure::new(FailureKind::Refused, message),
     }
 }
 
+/// Why a body could not be read.
 pub(crate) enum BodyError {
+    /// The connection closed before its end.
     Cut,
     TooLarge,
 }
 
+/// The body of a response of at most `bytes_max` bytes.
 pub(crate) async fn read(mut response: reqwest::Response, bytes_max: usize) -> Result<Vec<u8>, (BodyError, String)> {
     let mut body = Vec::new();
     loop {
@@ -336,12 +341,13 @@ pub(crate) async fn read(mut response: reqwest::Response, bytes_max: usize) -> R
             }
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
             Ok(None) => return Ok(body),
-            Err(error) => return Err((BodyError::Cut, format!("its answer broke off: {}", root(&error)))),
+            Err(error) => return Err((BodyError::Cut, format!("the connection closed before the end of its reply: {}", root(&error)))),
         }
     }
 }
 
-pub(crate) fn reached(error: &reqwest::Error) -> String {
+/// Why a request has no response, after the name of the agent.
+pub(crate) fn unreachable_message(error: &reqwest::Error) -> String {
     match error.is_timeout() {
         true => "did not answer in time".to_owned(),
         false => format!("cannot be reached: {}", root(error)),
@@ -354,5 +360,5 @@ fn root(error: &reqwest::Error) -> String {
     while let Some(source) = root.source() {
         root = source;
     }
-    root.to_string().chars().take(WORDS_CHARS_MAX).collect()
+    root.to_string().chars().take(MESSAGE_CHARS_MAX).collect()
 }

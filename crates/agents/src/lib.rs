@@ -79,7 +79,7 @@ pub struct Agent {
     pub grpc_url: Option<String>,
     /// What it can do; by default the capabilities in its description, or its name.
     pub capabilities: Vec<String>,
-    /// A line for the planner.
+    /// A description for the planner, one line.
     pub about: String,
     /// The environment variable that holds its bearer token.
     pub token_env: Option<String>,
@@ -169,7 +169,7 @@ impl Remote {
             Remote::LangGraph(graph) => graph.describe().await,
             Remote::A2a(agent) => agent.describe().await,
         };
-        Ok(described?.map(shortened))
+        Ok(described?.map(shorten))
     }
 }
 
@@ -178,7 +178,7 @@ const ABOUT_CHARS_MAX: usize = 400;
 const CAPABILITIES_MAX: usize = 20;
 
 /// A description is shown to users and models, so it is cut and invisible characters are removed.
-fn shortened(description: wire::langserve::Description) -> wire::langserve::Description {
+fn shorten(description: wire::langserve::Description) -> wire::langserve::Description {
     let short = |text: &str, chars_max: usize| -> String { evidence::visible(text).chars().take(chars_max).collect() };
     let capability = |one: Capability| Capability { name: short(&one.name, NAME_CHARS_MAX), about: short(&one.about, ABOUT_CHARS_MAX) };
     wire::langserve::Description {
@@ -189,9 +189,9 @@ fn shortened(description: wire::langserve::Description) -> wire::langserve::Desc
 }
 
 /// How long an agent at a known address may take to describe itself.
-const LOOK: Duration = Duration::from_secs(3);
+const DESCRIBE_TIME_MAX: Duration = Duration::from_secs(3);
 /// How long a service at a default port may take to describe itself. All ports are tried at once.
-const DISCOVER: Duration = Duration::from_millis(300);
+const DISCOVER_TIME_MAX: Duration = Duration::from_millis(300);
 
 impl Agents {
     /// The configured agents and those of the team; environment variables such as `RESEARCHER_SERVICE_URL` override addresses.
@@ -240,7 +240,7 @@ impl Agents {
 
     /// All agents with their addresses. Services at default ports are checked first.
     pub async fn list(&self) -> Found {
-        let each = join_all(self.0.iter().map(KnownAgent::members)).await;
+        let each = join_all(self.0.iter().map(KnownAgent::entries)).await;
         let agents: Vec<Value> = each.into_iter().flatten().collect();
         let text = |agent: &Value, name: &str| agent[name].as_str().unwrap_or_default().to_owned();
         let lines: Vec<String> =
@@ -251,21 +251,21 @@ impl Agents {
 
 /// The variables of the environment that may say where an agent is: `RESEARCHER_SERVICE_URL`, `DOCUMENT_CREATOR_SERVICE_URL`.
 fn variables(name: &str) -> Vec<String> {
-    let mut words = String::new();
+    let mut snake_case = String::new();
     for c in name.chars() {
-        if c.is_uppercase() && words.chars().last().is_some_and(char::is_lowercase) {
-            words.push('_');
+        if c.is_uppercase() && snake_case.chars().last().is_some_and(char::is_lowercase) {
+            snake_case.push('_');
         }
-        words.push(if c == '-' { '_' } else { c });
+        snake_case.push(if c == '-' { '_' } else { c });
     }
-    let mut all: Vec<String> = [name.replace('-', "_"), words].iter().map(|name| format!("{}_SERVICE_URL", name.to_uppercase())).collect();
+    let mut all: Vec<String> = [name.replace('-', "_"), snake_case].iter().map(|name| format!("{}_SERVICE_URL", name.to_uppercase())).collect();
     all.dedup();
     all
 }
 
 impl KnownAgent {
-    /// One line for each thing it can do.
-    async fn members(&self) -> Vec<Value> {
+    /// One entry for each of its capabilities.
+    async fn entries(&self) -> Vec<Value> {
         match (self.is_discovered, &self.role) {
             (true, Some(role)) => self.discover(role).await.into_iter().collect(),
             _ => self.described().await,
@@ -283,7 +283,7 @@ impl KnownAgent {
                 Remote::LangGraph(_) | Remote::A2a(_) => None,
             }
         };
-        let proof = tokio::time::timeout(DISCOVER, proved).await.ok()??;
+        let proof = tokio::time::timeout(DISCOVER_TIME_MAX, proved).await.ok()??;
         let (prefix, about) = match proof {
             Proof::Described { about } => (PREFIX, about),
             Proof::TakesMessages => (ONCE_PREFIX, String::new()),
@@ -300,11 +300,11 @@ impl KnownAgent {
     }
 
     async fn described(&self) -> Vec<Value> {
-        let looked = tokio::time::timeout(LOOK, self.service.describe()).await;
-        let (description, why) = match looked {
+        let described = tokio::time::timeout(DESCRIBE_TIME_MAX, self.service.describe()).await;
+        let (description, why) = match described {
             Ok(Ok(description)) => (description, None),
             Ok(Err(why)) => (None, Some(why)),
-            Err(_) => (None, Some(format!("no word within {} s", LOOK.as_secs()))),
+            Err(_) => (None, Some(format!("no answer within {} s", DESCRIBE_TIME_MAX.as_secs()))),
         };
         let mut capabilities: Vec<Capability> =
             self.agent.capabilities.iter().map(|name| Capability { name: name.clone(), about: self.agent.about.clone() }).collect();
@@ -339,7 +339,7 @@ impl KnownAgent {
     }
 }
 
-/// Calling it twice may do harm.
+/// Whether calling it twice may do harm.
 fn is_once(known: &KnownAgent, called: &str) -> bool {
     (known.agent.once && known.agent.protocol == Protocol::LangServe) || called.starts_with(ONCE_PREFIX)
 }
@@ -362,21 +362,21 @@ impl EffectHandler for Agents {
                 Some(known) => {
                     let reply = match &known.service {
                         Remote::LangServe(service) => service.invoke(&known.name, &call.input, job).await,
-                        // Found and joined by its key, so that asking again does no harm.
+                        // Its run is found by the key, so a second call does no harm.
                         Remote::LangGraph(graph) => return graph.call(&known.name, &call.input, job, progress).await,
                         Remote::A2a(agent) => return agent.call(&known.name, &call.input, job, progress).await,
                     };
-                    // It is unknown whether the call was begun; if a second call does harm, it must not be retried automatically.
+                    // It is unknown whether the call was started; if a second call does harm, it must not be retried automatically.
                     match reply {
                         Reply { result: Err(failure), .. } if is_once(known, &call.agent) && failure.kind == FailureKind::Network => {
-                            Reply::failed(Failure::new(FailureKind::InDoubt, format!("{}; it may have begun", failure.message)))
+                            Reply::failed(Failure::new(FailureKind::InDoubt, format!("{}; it may have started", failure.message)))
                         }
                         reply => reply,
                     }
                 }
                 None => {
-                    let words = format!("there is no agent {:?}; there are {}", call.agent, self.names().join(", "));
-                    Reply::failed(Failure::new(FailureKind::Refused, words))
+                    let message = format!("there is no agent {:?}; there are {}", call.agent, self.names().join(", "));
+                    Reply::failed(Failure::new(FailureKind::Refused, message))
                 }
             },
             other => Reply::failed(Failure::new(FailureKind::Refused, format!("no handler for {} {:?}", other.kind(), other.name()))),

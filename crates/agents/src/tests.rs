@@ -1,4 +1,4 @@
-//! Against a server of a few lines that says whatever a test wants it to.
+//! Against a small server whose replies each test chooses.
 
 use std::sync::Mutex;
 
@@ -11,23 +11,23 @@ use scripted::mangled;
 
 pub(crate) struct Peer {
     pub(crate) url: String,
-    pub(crate) heard: Arc<Mutex<Vec<String>>>,
+    pub(crate) requests: Arc<Mutex<Vec<String>>>,
 }
 
-/// Answers each request with what `say` makes of it; an empty answer hangs up.
-pub(crate) async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
+/// Answers each request with what `respond` makes of it; an empty answer closes the connection.
+pub(crate) async fn peer(respond: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Peer {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
-    let (say, keep) = (Arc::new(say), heard.clone());
+    let requests: Arc<Mutex<Vec<String>>> = Arc::default();
+    let (respond, log) = (Arc::new(respond), requests.clone());
     tokio::spawn(async move {
-        while let Ok((mut line, _)) = listener.accept().await {
-            let (say, keep) = (say.clone(), keep.clone());
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (respond, log) = (respond.clone(), log.clone());
             tokio::spawn(async move {
                 let mut request = Vec::new();
                 let mut chunk = vec![0; 64 << 10];
                 loop {
-                    let count = line.read(&mut chunk).await.unwrap_or(0);
+                    let count = stream.read(&mut chunk).await.unwrap_or(0);
                     request.extend_from_slice(&chunk[..count]);
                     let text = String::from_utf8_lossy(&request).into_owned();
                     let length = text
@@ -35,15 +35,15 @@ pub(crate) async fn peer(say: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) 
                         .find_map(|line| line.to_lowercase().strip_prefix("content-length: ").and_then(|n| n.trim().parse::<usize>().ok()));
                     let body = text.split_once("\r\n\r\n").map(|(_, body)| body.len());
                     if count == 0 || body.is_some_and(|body| body >= length.unwrap_or(0)) {
-                        keep.lock().unwrap().push(text.clone());
-                        let _ = line.write_all(&say(&text)).await;
+                        log.lock().unwrap().push(text.clone());
+                        let _ = stream.write_all(&respond(&text)).await;
                         return;
                     }
                 }
             });
         }
     });
-    Peer { url, heard }
+    Peer { url, requests }
 }
 
 pub(crate) fn answer(status: &str, headers: &str, body: &str) -> Vec<u8> {
@@ -67,19 +67,19 @@ async fn call(agents: &Agents) -> Reply {
 
 #[tokio::test]
 async fn p3_a_call_is_a_state_with_its_key_and_depth_and_the_reply_is_one_too() {
-    let said = json!({ "output": {
+    let reply = json!({ "output": {
         "messages": [{ "type": "human", "content": "hi", "x": 1 }, { "type": "ai", "content": [{ "type": "text", "text": "ho" }], "id": "a1", "usage_metadata": null }],
         "context": { "b": 2 }, "next": "FINISH", "own": true,
     } });
     let peer = peer(move |request| match request.starts_with("POST") {
-        true => answer("200 OK", "", &said.to_string()),
+        true => answer("200 OK", "", &reply.to_string()),
         false => answer("404 Not Found", "", ""),
     })
     .await;
     let reply = call(&agents(&peer.url, &[("token_env", "\"TOKEN\"")])).await.result.unwrap();
     assert_eq!((&reply["messages"][1]["role"], &reply["messages"][1]["content"]), (&json!("assistant"), &json!("ho")));
     assert_eq!((&reply["messages"][0]["wire"]["x"], &reply["context"]), (&json!(1), &json!({ "b": 2 })));
-    let heard = peer.heard.lock().unwrap().join("\n").to_lowercase();
+    let requests = peer.requests.lock().unwrap().join("\n").to_lowercase();
     let job = &scripted::jobs(&[graph::agent("x", json!({}))])[0];
     for expected in [
         "post /graph/invoke",
@@ -89,22 +89,22 @@ async fn p3_a_call_is_a_state_with_its_key_and_depth_and_the_reply_is_one_too() 
         "\"type\":\"human\"",
         "\"next\":\"other\"",
     ] {
-        assert!(heard.contains(expected), "{expected}: {heard}");
+        assert!(requests.contains(expected), "{expected}: {requests}");
     }
-    assert!(!heard.contains("is_small"), "what is only for our own flows stays here");
+    assert!(!requests.contains("is_small"), "what is only for our own flows is not sent");
 }
 
 #[tokio::test]
 async fn p8_what_goes_wrong_is_sorted_by_who_can_help() {
     use graph::Retry;
     let huge = "x".repeat(7 << 20);
-    for (status, headers, body, kind, retry, words) in [
+    for (status, headers, body, kind, retry, message) in [
         ("500 Internal Server Error", "", "Internal Server Error", FailureKind::Tool, Retry::Yes, "status 500: Internal Server Error"),
         ("500 Oops", "x-should-retry: false\r\n", r#"{"detail":"it hurts"}"#, FailureKind::Tool, Retry::No, "it hurts"),
         ("503 Busy", "retry-after: 2\r\n", "", FailureKind::Tool, Retry::AfterMs(2_000), "503"),
         ("429 Slow down", "", "", FailureKind::Refused, Retry::Yes, "429"),
         ("401 No", "", "", FailureKind::Refused, Retry::No, "check its token"),
-        ("404 Not Found", "", r#"{"detail":"Not Found"}"#, FailureKind::Refused, Retry::No, "LangServe"),
+        ("404 Not Found", "", r#"{"detail":"Not Found"}"#, FailureKind::Refused, Retry::No, "check its url and path"),
         ("307 Elsewhere", "location: http://evil.example/\r\n", "", FailureKind::Refused, Retry::No, "redirects"),
         (
             "422 No",
@@ -114,8 +114,8 @@ async fn p8_what_goes_wrong_is_sorted_by_who_can_help() {
             Retry::No,
             "messages: Input should",
         ),
-        ("200 OK", "", "<html>hello</html>", FailureKind::Invalid, Retry::Yes, "no JSON"),
-        ("200 OK", "", "[1]", FailureKind::Invalid, Retry::Yes, "no object"),
+        ("200 OK", "", "<html>hello</html>", FailureKind::Invalid, Retry::Yes, "not JSON"),
+        ("200 OK", "", "[1]", FailureKind::Invalid, Retry::Yes, "not an object"),
         ("200 OK", "", "{}", FailureKind::Invalid, Retry::Yes, "without an `output`"),
         ("200 OK", "", huge.as_str(), FailureKind::Invalid, Retry::No, "more than"),
     ] {
@@ -127,9 +127,9 @@ async fn p8_what_goes_wrong_is_sorted_by_who_can_help() {
         .await;
         let failure = call(&agents(&peer.url, &[])).await.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (kind, retry), "{status}: {failure}");
-        assert!(failure.message.contains(words) && failure.message.starts_with("other"), "{failure}");
+        assert!(failure.message.contains(message) && failure.message.starts_with("other"), "{failure}");
     }
-    // Nobody there, and a line that is cut.
+    // No server, and a connection that closes within the reply.
     let cut = peer(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\n{".to_vec()).await;
     for url in ["http://127.0.0.1:1", cut.url.as_str()] {
         let failure = call(&agents(url, &[])).await.result.unwrap_err();
@@ -170,8 +170,8 @@ async fn p3_a_state_is_held_against_the_services_own_schema() {
             assert!(failure.kind == FailureKind::Invalid && failure.message.contains("budget"), "{failure}");
         }
         call(&agents).await.result.ok();
-        let asked = peer.heard.lock().unwrap().iter().filter(|request| request.contains("/graph/input_schema")).count();
-        assert_eq!(asked, 1, "it is asked once");
+        let schema_requests = peer.requests.lock().unwrap().iter().filter(|request| request.contains("/graph/input_schema")).count();
+        assert_eq!(schema_requests, 1, "the schema is cached");
     }
 }
 
@@ -196,15 +196,15 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
     assert_eq!(agents.names(), ["mailer", "painter", "researcher", "translator"]);
     let job = &scripted::jobs(&[graph::tool(LIST, json!({}))])[0];
     let found: Found = serde_json::from_value(agents.perform(job, &Progress::nowhere()).await.result.unwrap()).unwrap();
-    let told: Vec<(String, String, bool)> = found.data["agents"]
+    let listed_agents: Vec<(String, String, bool)> = found.data["agents"]
         .as_array()
         .unwrap()
         .iter()
         .map(|one| (one["agent"].as_str().unwrap().to_owned(), one["capability"].as_str().unwrap().to_owned(), one["healthy"].as_bool().unwrap()))
         .collect();
-    let told: Vec<(&str, &str, bool)> = told.iter().map(|(agent, capability, healthy)| (agent.as_str(), capability.as_str(), *healthy)).collect();
+    let listed_agents: Vec<(&str, &str, bool)> = listed_agents.iter().map(|(agent, capability, healthy)| (agent.as_str(), capability.as_str(), *healthy)).collect();
     assert_eq!(
-        told,
+        listed_agents,
         [
             ("langserve/mailer", "send_mail", false),
             ("langserve/painter", "painter", false),
@@ -214,8 +214,8 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
         ]
     );
     for (agent, why) in [
-        (json!({ "url": "ftp://x" }), "no address"),
-        (json!({ "url": "::" }), "no address"),
+        (json!({ "url": "ftp://x" }), "not a URL"),
+        (json!({ "url": "::" }), "not a URL"),
         (json!({ "url": "http://x", "token_env": "GONE" }), "GONE"),
     ] {
         let configured = serde_json::from_value(json!({ "a": agent })).unwrap();
@@ -223,7 +223,7 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
     }
 }
 
-/// Agents answer anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
+/// Agents answer anything at all. `BATON_MANGLED` says how often; 2,000 by default.
 #[tokio::test]
 async fn p8_mangled_replies_never_panic_or_hang() {
     let count = mangled::count();
@@ -285,10 +285,10 @@ async fn p9_agents_at_default_addresses_are_found_if_they_prove_what_they_are() 
     let foreign = peer(served("/graph/input_schema", json!({ "$ref": "#/$defs/S", "$defs": { "S": { "properties": { "messages": {} } } } }))).await;
     let silent = peer(|_| Vec::new()).await;
     let agents = Agents::new(&BTreeMap::new(), &team([Some(port(&ours)), Some(port(&foreign)), Some(port(&silent))]), &|_| None).unwrap();
-    let told: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["agent"], one["capability"], one["address"]])).collect();
+    let listed_agents: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["agent"], one["capability"], one["address"]])).collect();
     let address = |peer: &Peer| format!("127.0.0.1:{}", port(peer));
     assert_eq!(
-        told,
+        listed_agents,
         [json!(["langserve/researcher", "research", address(&ours)]), json!(["langserve-once/writer", "create_document", address(&foreign)])],
         "only what each is looked for as, and nobody who does not answer"
     );
@@ -309,7 +309,7 @@ async fn p9_what_listens_at_a_default_port_and_is_no_agent_is_not_used() {
     ] {
         let other = peer(other).await;
         let agents = Agents::new(&BTreeMap::new(), &team([Some(port(&other)), None, None]), &|_| None).unwrap();
-        assert_eq!(listed(&agents).await, [Value::Null; 0], "{:?}", other.heard.lock().unwrap());
+        assert_eq!(listed(&agents).await, [Value::Null; 0], "{:?}", other.requests.lock().unwrap());
     }
     // Discovery can be switched off, and a configured agent is not looked for at default ports.
     let ours = peer(served("/agent.json", json!({ "name": "mailer", "capabilities": [{ "name": "send_mail" }] }))).await;
@@ -328,12 +328,12 @@ async fn p9_what_listens_at_a_default_port_and_is_no_agent_is_not_used() {
 
 #[tokio::test]
 async fn p9_the_documents_names_mean_the_agents_of_the_team() {
-    // Down, so that neither can say itself what it is for.
+    // Neither is running, so neither describes itself.
     let configured: BTreeMap<String, Agent> =
         serde_json::from_value(json!({ "DocumentCreator": { "url": "http://127.0.0.1:1" }, "Gmail": { "url": "http://127.0.0.1:1" } })).unwrap();
     let agents = Agents::new(&configured, &team([None; 3]), &|_| None).unwrap();
-    let told: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["name"], one["capability"]])).collect();
-    assert_eq!(told, [json!(["DocumentCreator", "create_document"]), json!(["Gmail", "send_mail"])]);
+    let listed_agents: Vec<Value> = listed(&agents).await.into_iter().map(|one| json!([one["name"], one["capability"]])).collect();
+    assert_eq!(listed_agents, [json!(["DocumentCreator", "create_document"]), json!(["Gmail", "send_mail"])]);
     for variable in ["WRITER_SERVICE_URL", "DOCUMENT_CREATOR_SERVICE_URL", "DOCUMENTCREATOR_SERVICE_URL"] {
         let env = |name: &str| (name == variable).then(|| "http://127.0.0.1:1".to_owned());
         let agents = Agents::new(&BTreeMap::new(), &team([None; 3]), &env).unwrap();
@@ -349,7 +349,7 @@ fn what_an_agent_says_of_itself_is_short_and_visible() {
         about: "x".repeat(1 << 20),
         capabilities: (0..1_000).map(|number| capability(number.to_string())).collect(),
     };
-    let short = shortened(long);
+    let short = shorten(long);
     assert_eq!((short.name.len(), short.about.len(), short.capabilities.len()), (100, 400, 20));
     assert!(short.capabilities.iter().all(|one| one.about.chars().count() == 400 && !one.about.contains('\u{200b}')));
 }

@@ -15,8 +15,8 @@ impl Model for Capitals {
     async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let last = call.messages.last().ok_or_else(|| ModelError::user("there is no message to answer"))?;
         let text = last.content.to_uppercase();
-        progress.tell(&text);
-        Ok(Answer { said: ModelOutput::Text(text), usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
+        progress.send(&text);
+        Ok(Answer { output: ModelOutput::Text(text), usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
     }
 }
 

@@ -25,7 +25,7 @@ impl EffectHandler for Dice {
         if call.tool != "dice.throw" {
             return refused(&format!("there is no tool {}; there is dice.throw", call.tool));
         }
-        progress.tell("throwing");
+        progress.send("throwing");
         let seed = call.arguments["seed"].as_u64().unwrap_or(1);
         Reply::ok(json!(seed.wrapping_mul(6_364_136_223_846_793_005) % self.sides + 1))
     }

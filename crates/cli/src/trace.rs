@@ -19,7 +19,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use models::Name;
-use models::name::Family;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry::{Array, KeyValue, Value, global};
 use opentelemetry_http::{Bytes, HttpClient, HttpError, Request, Response};
@@ -278,10 +277,8 @@ fn model_of(name: &Name) -> String {
 
 /// The provider's name in the conventions.
 fn provider_of(name: &Name) -> String {
-    match &name.family {
-        Family::Gemini => "gcp.gemini".to_owned(),
-        Family::OpenAi | Family::Anthropic | Family::Ollama | Family::Compat(_) | Family::Triton | Family::Embedded | Family::Extract => {
-            name.endpoint().to_owned()
-        }
+    match name.endpoint() {
+        "gemini" => "gcp.gemini".to_owned(),
+        endpoint => endpoint.to_owned(),
     }
 }

@@ -101,9 +101,9 @@ pub struct Progress(Option<Arc<Listener>>);
 type Listener = dyn Fn(&str) + Send + Sync;
 
 impl Progress {
-    /// Passes every piece of text to `tell`.
-    pub fn to(tell: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Progress(Some(Arc::new(tell)))
+    /// Passes every piece of text to `listener`.
+    pub fn to(listener: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Progress(Some(Arc::new(listener)))
     }
 
     /// For callers that do not listen.
@@ -116,10 +116,10 @@ impl Progress {
         self.0.is_some()
     }
 
-    /// Tells a piece of the answer while it is made.
-    pub fn tell(&self, text: &str) {
-        if let Some(tell) = &self.0 {
-            tell(text);
+    /// Sends a piece of the output to the listener, if there is one.
+    pub fn send(&self, text: &str) {
+        if let Some(listener) = &self.0 {
+            listener(text);
         }
     }
 }

@@ -49,7 +49,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let seconds = started.elapsed().as_secs_f64();
         let line = match answered {
             Ok(answer) => {
-                let said = match answer.said {
+                let said = match answer.output {
                     GeneratedOutput::Text(text) => json!(text),
                     GeneratedOutput::Json(value) => value,
                 };

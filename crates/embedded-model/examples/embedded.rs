@@ -28,7 +28,7 @@ async fn main() {
         let question = question(at);
         let plan = call(&[("system", SYSTEM), ("user", &question)], Some(schema()), 400);
         match model.answer(&plan, &Progress::nowhere()).await {
-            Ok(Answer { said: GeneratedOutput::Json(value), tokens, .. }) => {
+            Ok(Answer { output: GeneratedOutput::Json(value), tokens, .. }) => {
                 let is_valid = is_plan(&value);
                 valid += usize::from(is_valid);
                 answer_tokens += tokens.answer;
@@ -60,7 +60,7 @@ async fn speeds(model: &Embedded) {
     let long = call(&[("system", &text), ("user", "Explain the text in three sentences.")], None, 64);
     let started = Instant::now();
     let first = model.answer(&long, &Progress::nowhere()).await.expect("it answers");
-    eprintln!("prompt {:?} in {:?}: {:?}", first.tokens, first.timing, first.said);
+    eprintln!("prompt {:?} in {:?}: {:?}", first.tokens, first.timing, first.output);
     let prompt_tok_s = speed(first.tokens.prompt - first.tokens.cached, first.timing.prompt);
     let mut gen_tok_s = vec![speed(first.tokens.answer - 1, first.timing.answer)];
     eprintln!("wall {:?}", started.elapsed());
@@ -72,7 +72,7 @@ async fn speeds(model: &Embedded) {
     let started = Instant::now();
     let free = call(&[("user", "What is a write-ahead log?")], None, 96);
     let free = model.answer(&free, &Progress::nowhere()).await.expect("it answers");
-    eprintln!("free {:?} in {:?} ({:?}): {:?}", free.tokens, free.timing, started.elapsed(), free.said);
+    eprintln!("free {:?} in {:?} ({:?}): {:?}", free.tokens, free.timing, started.elapsed(), free.output);
     gen_tok_s.push(speed(free.tokens.answer - 1, free.timing.answer));
     let report = json!({
         "prompt_tok_s": prompt_tok_s,

@@ -27,49 +27,49 @@ pub(super) fn prompt(
     if messages.iter().all(|message| message.content.trim().is_empty()) {
         return Err(EmbeddedError::BadRequest { why: "there is nothing to answer: every message is empty".into() });
     }
-    let mut turns: Vec<(Speaker, &str)> = Vec::new();
+    let mut turns: Vec<(ChatRole, &str)> = Vec::new();
     for message in messages {
-        turns.push((Speaker::of(&message.role)?, &message.content));
+        turns.push((ChatRole::of(&message.role)?, &message.content));
     }
-    if turns.first().is_none_or(|(speaker, _)| *speaker != Speaker::System) {
-        turns.insert(0, (Speaker::System, SYSTEM));
+    if turns.first().is_none_or(|(role, _)| *role != ChatRole::System) {
+        turns.insert(0, (ChatRole::System, SYSTEM));
     }
     let mut ids = Vec::new();
     let newline = encode("\n")?;
-    for (speaker, said) in turns {
+    for (role, content) in turns {
         ids.push(marks.start);
-        ids.extend(encode(&format!("{}\n{said}", speaker.word()))?);
+        ids.extend(encode(&format!("{}\n{content}", role.word()))?);
         ids.push(marks.end);
         ids.extend(&newline);
     }
     ids.push(marks.start);
-    ids.extend(encode(&format!("{}\n", Speaker::Assistant.word()))?);
+    ids.extend(encode(&format!("{}\n", ChatRole::Assistant.word()))?);
     Ok(ids)
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Speaker {
+enum ChatRole {
     System,
     User,
     Assistant,
 }
 
-impl Speaker {
+impl ChatRole {
     /// Tool results are part of a user message.
     fn of(role: &str) -> Result<Self, EmbeddedError> {
         match role {
-            "system" | "developer" => Ok(Speaker::System),
-            "user" | "tool" => Ok(Speaker::User),
-            "assistant" => Ok(Speaker::Assistant),
+            "system" | "developer" => Ok(ChatRole::System),
+            "user" | "tool" => Ok(ChatRole::User),
+            "assistant" => Ok(ChatRole::Assistant),
             other => Err(EmbeddedError::BadRequest { why: format!("a message has the role {other:?}; known are system, user, assistant and tool") }),
         }
     }
 
     fn word(self) -> &'static str {
         match self {
-            Speaker::System => "system",
-            Speaker::User => "user",
-            Speaker::Assistant => "assistant",
+            ChatRole::System => "system",
+            ChatRole::User => "user",
+            ChatRole::Assistant => "assistant",
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Token after token: sampled from the network's output within a grammar, until the text ends, reaches its limit or is cancelled.
 //!
 //! ```text
-//!   ┌─> read what is pending ─> logits ─> allowed by the grammar ─> choose ─> tell ─┐
+//!   ┌─> read what is pending ─> logits ─> allowed by the grammar ─> choose ─> send ─┐
 //!   └───────── the token, and those the grammar leaves no choice about ─────────────┘
 //! ```
 //!
@@ -34,26 +34,26 @@ pub(super) struct DecodeRequest<'a> {
 
 pub(super) struct Decoded {
     pub(super) text: String,
-    /// All that were said, the last of which `kv` may not have seen.
+    /// All generated tokens; the last may not be in `kv`.
     pub(super) tokens: Vec<u32>,
     pub(super) forced: usize,
     pub(super) finish: Finish,
     pub(super) timing: Timing,
 }
 
-/// `kv` holds a prefix of the prompt, and afterwards the prompt and what was said.
+/// `kv` holds a prefix of the prompt, and afterwards the prompt and the generated tokens. Each piece of text is passed to `on_text`.
 pub(super) fn decode(
     net: &Net,
     vocabulary: &Vocabulary,
     kv: &mut Kv,
     request: DecodeRequest<'_>,
-    tell: &mut dyn FnMut(&str),
+    on_text: &mut dyn FnMut(&str),
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Decoded, EmbeddedError> {
     let DecodeRequest { prompt, mut grammar, tokens_max, temperature } = request;
     let mut dice = SamplingRng::new(prompt);
     let mut utf8 = Utf8::default();
-    let mut said = Vec::new();
+    let mut tokens_out = Vec::new();
     let mut forced = 0;
     let mut pending =
         prompt.get(kv.len()..).filter(|rest| !rest.is_empty()).ok_or_else(|| EmbeddedError::bug("nothing of the prompt is left to read"))?.to_vec();
@@ -65,9 +65,9 @@ pub(super) fn decode(
             let tokens = grammar.consume_ff_tokens();
             forced += tokens.len();
             for &token in &tokens {
-                tell(utf8.push(vocabulary.token_text(token)));
+                on_text(utf8.push(vocabulary.token_text(token)));
             }
-            said.extend(&tokens);
+            tokens_out.extend(&tokens);
             pending.extend(tokens);
             if let Some(why) = grammar.get_error() {
                 return Err(EmbeddedError::BadSchema { why });
@@ -76,7 +76,7 @@ pub(super) fn decode(
                 break Finish::Stop;
             }
         }
-        if said.len() >= tokens_max {
+        if tokens_out.len() >= tokens_max {
             break Finish::Length;
         }
         let logits = read(net, kv, &pending, is_cancelled)?;
@@ -98,15 +98,15 @@ pub(super) fn decode(
         if let Some(grammar) = &mut grammar {
             grammar.consume_token(token).map_err(|error| EmbeddedError::BadSchema { why: error.to_string() })?;
         }
-        said.push(token);
-        tell(utf8.push(vocabulary.token_text(token)));
+        tokens_out.push(token);
+        on_text(utf8.push(vocabulary.token_text(token)));
         pending = vec![token];
     };
-    let text = utf8.finish(tell);
+    let text = utf8.finish(on_text);
     let now = Instant::now();
     let first_token = first_token.unwrap_or(now);
     let timing = Timing { prompt: first_token - started, answer: now - first_token, ..Timing::default() };
-    Ok(Decoded { text, tokens: said, forced, finish, timing })
+    Ok(Decoded { text, tokens: tokens_out, forced, finish, timing })
 }
 
 fn read(net: &Net, kv: &mut Kv, tokens: &[u32], is_cancelled: &dyn Fn() -> bool) -> Result<Vec<f32>, EmbeddedError> {

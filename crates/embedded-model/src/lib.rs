@@ -20,7 +20,7 @@
 
 #[cfg(feature = "inference")]
 mod adapter;
-mod asked;
+mod provider;
 #[cfg(feature = "inference")]
 mod blocks;
 #[cfg(feature = "inference")]
@@ -64,7 +64,7 @@ pub use self::kernels::{Kernels, Limits};
 pub use self::weights::Adapter;
 use effects::Progress;
 
-/// A model in a file, loaded when it is first asked.
+/// A model in a file, loaded on its first call.
 pub struct Embedded {
     path: PathBuf,
     options: Options,
@@ -115,7 +115,7 @@ impl Default for Options {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The generated text or JSON.
-    pub said: GeneratedOutput,
+    pub output: GeneratedOutput,
     /// Why generation ended.
     pub finish: Finish,
     /// Counts of tokens.
@@ -160,7 +160,7 @@ pub enum GeneratedOutput {
 pub enum Finish {
     /// The model ended its answer.
     Stop,
-    /// The token limit came first.
+    /// The token limit was reached.
     Length,
 }
 
@@ -273,7 +273,7 @@ impl Embedded {
         self.send(Order { task, is_cancelled: listening.0.clone(), events })?;
         loop {
             match received.recv().await {
-                Some(Event::Delta(text)) => progress.tell(&text),
+                Some(Event::Delta(text)) => progress.send(&text),
                 Some(Event::Done(result)) => return *result,
                 None => return Err(EmbeddedError::bug("its thread has ended")),
             }

@@ -174,7 +174,7 @@ async fn instructions_are_kept_for_the_next_process() {
         }
         let kept = ask(&Embedded::with(&path, options.clone()), &asked("abc")).await.unwrap();
         let fresh = ask(&Embedded::with(&path, Options { keeps_prefixes: false, ..options }), &asked("abc")).await.unwrap();
-        assert_eq!(kept.said, fresh.said);
+        assert_eq!(kept.output, fresh.output);
         assert_eq!((kept.tokens.cached > long.len() / 2, fresh.tokens.cached), (has_own_kernels, 0), "{:?}", kept.tokens);
     }
 }
@@ -184,7 +184,7 @@ async fn memory_changes_nothing(model: &Embedded, forgetful: &Embedded) {
     for (question, is_cached) in [("abc", false), ("abd", true), ("abc", true), ("another", true)] {
         let call = call(&[("system", &long), ("user", question)], 20);
         let (answer, other) = (ask(model, &call).await.unwrap(), ask(forgetful, &call).await.unwrap());
-        assert_eq!(answer.said, other.said, "{question}");
+        assert_eq!(answer.output, other.output, "{question}");
         assert_eq!(answer.tokens.cached > long.len() / 2, is_cached, "{:?}", answer.tokens);
         assert_eq!(other.tokens.cached, 0);
     }
@@ -201,8 +201,8 @@ async fn what_is_told_is_what_is_answered() {
         let call = ModelCall { temperature: Some(temperature), ..call(&[("user", "Grüße, 世界 😀 <|im_end|>")], 40) };
         let model = Embedded::open(&path);
         let answer = model.answer(&call, &progress).await.unwrap();
-        assert_eq!(answer.said, GeneratedOutput::Text(told.lock().unwrap().clone()));
-        assert_eq!(ask(&model, &call).await.unwrap().said, answer.said, "the same question is answered the same");
+        assert_eq!(answer.output, GeneratedOutput::Text(told.lock().unwrap().clone()));
+        assert_eq!(ask(&model, &call).await.unwrap().output, answer.output, "the same question is answered the same");
     }
 }
 
@@ -222,7 +222,7 @@ async fn follows_a_schema(model: &Embedded) {
     let mut seen = HashSet::new();
     for at in 0..20 {
         let call = ModelCall { schema: Some(schema.clone()), temperature: Some(1.5), ..call(&[("user", &format!("question {at}"))], 200) };
-        let GeneratedOutput::Json(value) = ask(model, &call).await.unwrap().said else { panic!("a schema gives JSON") };
+        let GeneratedOutput::Json(value) = ask(model, &call).await.unwrap().output else { panic!("a schema gives JSON") };
         assert!(["search", "é\u{301}crire"].contains(&value["tool"].as_str().unwrap()), "{value}");
         assert!(value["many"].is_boolean() && value["word"].as_str().unwrap().chars().count() <= 5, "{value}");
         seen.insert(value["word"].to_string());

@@ -16,7 +16,7 @@ use super::gguf::Gguf;
 pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
     /// What each token says, as bytes: a character may be spread over several. Control tokens say nothing.
-    said: Vec<Vec<u8>>,
+    texts: Vec<Vec<u8>>,
     pub(super) turn_start: u32,
     pub(super) turn_end: u32,
     ends: Vec<u32>,
@@ -44,18 +44,18 @@ impl Vocabulary {
         let ends = std::iter::once(turn_end).chain(id("<|endoftext|>").ok()).collect();
         let unmap = byte_map();
         let plain = |token: &str| token.chars().map(|c| unmap(c).ok_or(())).collect::<Result<Vec<u8>, ()>>().unwrap_or_else(|()| token.into());
-        let words = tokens.iter().zip(&kinds).map(|(token, kind)| match kind {
+        let entries = tokens.iter().zip(&kinds).map(|(token, kind)| match kind {
             Kind::Normal => (plain(token), plain(token)),
             Kind::Control => (Vec::new(), marked(token)),
             Kind::Defined => (token.as_bytes().to_vec(), marked(token)),
             Kind::Unused => (Vec::new(), Vec::new()),
         });
-        let (said, for_trie): (Vec<_>, Vec<_>) = words.unzip();
+        let (texts, for_trie): (Vec<_>, Vec<_>) = entries.unzip();
         let trie = TokTrie::from(&TokRxInfo::new(tokens.len() as u32, turn_end), &for_trie);
         let mut verbatim = tokenizer.clone();
         verbatim.with_normalizer(None::<NormalizerWrapper>).map_err(EmbeddedError::damaged)?;
         let trie = Arc::new(Env { trie, tokenizer: verbatim });
-        Ok(Vocabulary { tokenizer, said, turn_start, turn_end, ends, trie })
+        Ok(Vocabulary { tokenizer, texts, turn_start, turn_end, ends, trie })
     }
 
     /// As plain text, whatever it says.
@@ -65,7 +65,7 @@ impl Vocabulary {
     }
 
     pub(super) fn token_text(&self, token: u32) -> &[u8] {
-        self.said.get(token as usize).map_or(&[], Vec::as_slice)
+        self.texts.get(token as usize).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn ends(&self, token: u32) -> bool {
@@ -73,7 +73,7 @@ impl Vocabulary {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.said.len()
+        self.texts.len()
     }
 
     pub(super) fn for_grammars(&self) -> TokEnv {

@@ -71,14 +71,14 @@ fn perform(loaded: &mut Option<LoadedModel>, path: &Path, options: &Options, ord
         Some(loaded) => (loaded, Duration::ZERO),
         None => (loaded.insert(LoadedModel::load(path, options)?), started.elapsed()),
     };
-    let mut tell = |text: &str| {
+    let mut on_text = |text: &str| {
         if !text.is_empty() {
             let _ = order.events.send(Event::Delta(text.to_owned()));
         }
     };
     let mut answer = match &order.task {
         Task::Warm => loaded.warm()?,
-        Task::Answer(call) => loaded.answer(call, options, &mut tell, &is_cancelled)?,
+        Task::Answer(call) => loaded.answer(call, options, &mut on_text, &is_cancelled)?,
     };
     answer.timing.load = load;
     Ok(answer)
@@ -130,14 +130,14 @@ impl LoadedModel {
         let tokens = [self.vocabulary.turn_start; 8];
         self.net.forward(&mut kv, &tokens, true)?;
         let (tokens, timing) = (Tokens::default(), Timing::default());
-        Ok(Answer { said: GeneratedOutput::Text(String::new()), finish: Finish::Stop, tokens, timing, network: self.net.info() })
+        Ok(Answer { output: GeneratedOutput::Text(String::new()), finish: Finish::Stop, tokens, timing, network: self.net.info() })
     }
 
     fn answer(
         &mut self,
         call: &ModelCall,
         options: &Options,
-        tell: &mut dyn FnMut(&str),
+        on_text: &mut dyn FnMut(&str),
         is_cancelled: &dyn Fn() -> bool,
     ) -> Result<Answer, EmbeddedError> {
         let context = self.net.sizes.context;
@@ -159,16 +159,16 @@ impl LoadedModel {
         let mut kv = self.remember(&prompt, prompt.len() + limit)?;
         let cached = kv.len();
         let request = DecodeRequest { prompt: &prompt, grammar, tokens_max: limit, temperature: call.temperature.unwrap_or_default() };
-        let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, request, tell, is_cancelled);
+        let decoded = decode::decode(&self.net, &self.vocabulary, &mut kv, request, on_text, is_cancelled);
         // Of a call that was cut short, what was read of the prompt stays useful.
-        let said = match &decoded {
+        let generated = match &decoded {
             Ok(decoded) => decoded.tokens.as_slice(),
             Err(_) => {
                 kv.truncate(prompt.len());
                 &[]
             }
         };
-        let known: Vec<u32> = prompt.iter().chain(said).copied().take(kv.len()).collect();
+        let known: Vec<u32> = prompt.iter().chain(generated).copied().take(kv.len()).collect();
         if known.len() == kv.len() {
             self.observe(&prompt, &kv)?;
             let sizes = &self.net.sizes;
@@ -176,14 +176,14 @@ impl LoadedModel {
         }
         let Decoded { text, tokens, forced, finish, timing } = decoded?;
         let tokens = Tokens { prompt: prompt.len(), cached, answer: tokens.len(), forced };
-        let said = match (&call.schema, finish) {
+        let output = match (&call.schema, finish) {
             (None, _) => GeneratedOutput::Text(text),
             (Some(_), Finish::Stop) => GeneratedOutput::Json(
                 serde_json::from_str(&text).map_err(|error| EmbeddedError::bug(format!("a grammar let this through: {text} ({error})")))?,
             ),
             (Some(_), Finish::Length) => return Err(EmbeddedError::Truncated { tokens: tokens.answer, text }),
         };
-        Ok(Answer { said, finish, tokens, timing, network: self.net.info() })
+        Ok(Answer { output, finish, tokens, timing, network: self.net.info() })
     }
 
     /// Room for `capacity` tokens that begins with as much of the prompt as is known.

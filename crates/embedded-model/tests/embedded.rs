@@ -53,7 +53,7 @@ async fn it_answers_and_leaves_the_runtime_free(model: &Embedded) {
         answer = model.answer(&question, &progress) => answer.expect("it answers"),
         () = async { loop { tokio::time::sleep(Duration::from_millis(10)).await; ticks += 1; } } => unreachable!(),
     };
-    let GeneratedOutput::Text(text) = &answer.said else { panic!("{answer:?}") };
+    let GeneratedOutput::Text(text) = &answer.output else { panic!("{answer:?}") };
     assert!(text.contains("Paris"), "{text}");
     assert_eq!(answer.finish, Finish::Stop);
     assert!(deltas.load(Ordering::Relaxed) >= 1);
@@ -77,7 +77,7 @@ async fn it_follows_a_schema(model: &Embedded) {
         "additionalProperties": false,
     });
     let answer = ask(model, &call(&[("user", "What is the capital of Japan, and where is it?")], Some(schema), 64)).await;
-    assert_eq!(answer.said, GeneratedOutput::Json(json!({"city": "Tokyo", "continent": "Asia"})));
+    assert_eq!(answer.output, GeneratedOutput::Json(json!({"city": "Tokyo", "continent": "Asia"})));
     assert!(answer.tokens.forced >= 3, "{:?}", answer.tokens);
 }
 

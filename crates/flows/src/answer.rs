@@ -6,7 +6,7 @@
 //! pick(&spans, question, budget_tokens) -> Vec<Span>                   only the spans, to keep in a state
 //! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
 //! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
-//! finish_said(said, &shown, strict) -> Answer                        a model's draft, with its short answer if it has one
+//! finish_draft(draft, &shown, strict) -> Answer                      a model's draft, with its short answer if it has one
 //! finish_judged(said, &shown, strict, judged) -> Answer               the same, with judgements of the verifier
 //! finish_own(said, &shown) -> Answer                                  text written by the flow: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
@@ -113,26 +113,26 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
     shown.iter().map(|span| prompt::message("evidence", evidence::message_content(span))).collect()
 }
 
-pub(crate) fn finish_said(said: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
-    finish_judged(said, shown, strict, None)
+pub(crate) fn finish_draft(draft: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
+    finish_judged(draft, shown, strict, None)
 }
 
-pub(crate) fn finish_judged(said: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+pub(crate) fn finish_judged(draft: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
     // "Not answered" is not a claim that a passage could support.
-    if said.markdown == claims::NOT_ANSWERED {
-        return finish_own(said, shown);
+    if draft.markdown == claims::NOT_ANSWERED {
+        return finish_own(draft, shown);
     }
-    let answer = finished(&said.markdown, shown, strict, judged);
+    let answer = finished(&draft.markdown, shown, strict, judged);
     // `strict` may have removed it.
-    let short = said.short.filter(|short| answer.body.contains(short.as_str()));
+    let short = draft.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
 }
 
 /// For text that the flow writes itself from tool replies: cited, and otherwise unchanged.
-pub(crate) fn finish_own(said: DraftAnswer, shown: &[Span]) -> Answer {
-    let mut answer = cited(&said.markdown, shown, Strict::Leave, None);
+pub(crate) fn finish_own(draft: DraftAnswer, shown: &[Span]) -> Answer {
+    let mut answer = cited(&draft.markdown, shown, Strict::Leave, None);
     mark_not_checked(&mut answer.sentences, |sentence| sentence.status != Status::Supported);
-    Answer { short: said.short, ..answer }
+    Answer { short: draft.short, ..answer }
 }
 
 /// Checks and completes the citations of a raw text.

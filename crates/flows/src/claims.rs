@@ -87,7 +87,7 @@ pub(crate) fn read_reply(replies: &Replies<'_>, is_asked: bool) -> Result<DraftA
         Ok(value) => words(prompt::text_of(value)),
         // A reply that does not fit its schema is a failure, but the failure contains its text.
         Err(failure) => {
-            let said = failure.said.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
+            let said = failure.output.as_deref().filter(|_| is_asked).and_then(|said| read(&json!(said)).or_else(|| words(prompt::prose(said))));
             return said.ok_or(failure);
         }
     };

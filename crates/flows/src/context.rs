@@ -120,9 +120,10 @@ mod tests {
 
     #[test]
     fn r7_every_flow_that_people_ask_is_told_of_the_time_before() {
-        for graph in crate::all().unwrap() {
-            let is_asked = ["auto", "chat", "direct", "mailer", "panel", "reason", "report", "researcher", "search", "supervise", "writer"]
-                .contains(&graph.name());
+        let registry = crate::Registry::default();
+        for flow in registry.iter() {
+            let graph = (flow.graph)(&registry).unwrap();
+            let is_asked = !matches!(flow.input, crate::InputKind::Own(_));
             assert_eq!(graph.remembers(), is_asked, "{}", graph.name());
             if is_asked {
                 let mut input = json!({ "question": "q" });

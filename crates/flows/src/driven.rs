@@ -10,7 +10,7 @@ pub(crate) struct DrivenRun {
     /// The effects requested together, per step.
     pub(crate) batches: Vec<Vec<Effect>>,
     pub(crate) notes: Vec<(String, Value)>,
-    pub(crate) said: Vec<(String, String)>,
+    pub(crate) messages: Vec<(String, String)>,
     pub(crate) passed: Vec<String>,
 }
 
@@ -33,16 +33,16 @@ pub(crate) fn drive(graph: &Graph, input: Value, mut world: impl FnMut(&Effect, 
             batches.last_mut().unwrap().push(effect);
         }
     };
-    let (mut notes, mut said, mut passed) = (Vec::new(), Vec::new(), Vec::new());
-    for told in run.take_events() {
-        match told.event {
+    let (mut notes, mut messages, mut passed) = (Vec::new(), Vec::new(), Vec::new());
+    for numbered in run.take_events() {
+        match numbered.event {
             Event::Noted { name, value, .. } => notes.push((name, value)),
-            Event::Said { role, content } => said.push((role, content)),
+            Event::Said { role, content } => messages.push((role, content)),
             Event::Entered { node, .. } => passed.push(node.to_string()),
             _ => {}
         }
     }
-    DrivenRun { outcome, batches, notes, said, passed }
+    DrivenRun { outcome, batches, notes, messages, passed }
 }
 
 impl DrivenRun {

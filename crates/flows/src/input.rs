@@ -165,20 +165,20 @@ impl ModelProfile {
 /// The last `turns` turns. A turn begins with a user message. Roles other than `user` and `assistant` are left out, so that a history
 /// cannot inject instructions.
 pub fn recent(history: &[Message], turns: usize) -> Vec<Message> {
-    let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
-    let starts: Vec<usize> = spoken.iter().enumerate().filter(|(_, message)| message.role == "user").map(|(at, _)| at).collect();
+    let conversation: Vec<&Message> = history.iter().filter(is_speech).collect();
+    let starts: Vec<usize> = conversation.iter().enumerate().filter(|(_, message)| message.role == "user").map(|(at, _)| at).collect();
     let from = match starts.len().checked_sub(turns) {
-        _ if turns == 0 => spoken.len(),
+        _ if turns == 0 => conversation.len(),
         Some(skipped) if skipped > 0 => starts[skipped],
         _ => 0,
     };
-    spoken[from..].iter().map(|&message| message.clone()).collect()
+    conversation[from..].iter().map(|&message| message.clone()).collect()
 }
 
 /// The last messages of users and models.
 pub fn last_messages(history: &[Message], count: usize) -> Vec<Message> {
-    let spoken: Vec<&Message> = history.iter().filter(is_speech).collect();
-    spoken[spoken.len().saturating_sub(count)..].iter().map(|&message| message.clone()).collect()
+    let conversation: Vec<&Message> = history.iter().filter(is_speech).collect();
+    conversation[conversation.len().saturating_sub(count)..].iter().map(|&message| message.clone()).collect()
 }
 
 /// The newest messages that fit, in their order. A single message that is too long is clipped in its middle.
@@ -224,7 +224,7 @@ mod tests {
         serde_json::from_value(input).map_err(|error| error.to_string())
     }
 
-    fn said(role: &str, content: &str) -> Message {
+    fn message(role: &str, content: &str) -> Message {
         Message { role: role.into(), content: content.into() }
     }
 
@@ -255,9 +255,9 @@ mod tests {
 
     #[test]
     fn s8_ten_turns_are_ten_questions_and_what_was_said_to_them() {
-        let mut history = vec![said("system", "obey")];
+        let mut history = vec![message("system", "obey")];
         for turn in 1..=12 {
-            history.extend([said("user", &format!("q{turn}")), said("evidence", "x"), said("assistant", &format!("a{turn}"))]);
+            history.extend([message("user", &format!("q{turn}")), message("evidence", "x"), message("assistant", &format!("a{turn}"))]);
         }
         let recent: Vec<String> = recent(&history, 10).into_iter().map(|message| message.content).collect();
         assert_eq!((recent.len(), recent[0].as_str(), recent[19].as_str()), (20, "q3", "a12"));
@@ -269,11 +269,11 @@ mod tests {
 
     #[test]
     fn what_fits_is_the_newest() {
-        let history = [said("user", "one two three four five"), said("assistant", "six"), said("user", "seven")];
+        let history = [message("user", "one two three four five"), message("assistant", "six"), message("user", "seven")];
         let kept: Vec<String> = fitted(&history, 6).into_iter().map(|message| message.content).collect();
         assert_eq!(kept, ["six", "seven"]);
         assert_eq!(fitted(&history, 0), []);
-        let long = [said("assistant", &"word ".repeat(4_000))];
+        let long = [message("assistant", &"word ".repeat(4_000))];
         let kept = fitted(&long, 200);
         assert!(evidence::tokens(&kept[0].content) <= 100 && kept[0].content.contains("left out"), "{kept:?}");
     }

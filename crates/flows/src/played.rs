@@ -10,7 +10,7 @@ pub(crate) struct PlayedRun {
     /// The nodes that were entered, without those of children.
     pub(crate) path: Vec<String>,
     pub(crate) notes: Vec<(String, Value)>,
-    pub(crate) said: Vec<(String, String)>,
+    pub(crate) messages: Vec<(String, String)>,
     /// Simulated duration from the replies, one effect after the other.
     pub(crate) took_us: u64,
 }
@@ -21,12 +21,12 @@ impl PlayedRun {
     }
 
     /// Kind and name of every attempt.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    pub(crate) fn effect_names(&self) -> Vec<String> {
         self.effects.iter().map(|effect| format!("{} {}", effect.kind(), effect.name())).collect()
     }
 
-    pub(crate) fn count(&self, asked: &str) -> usize {
-        self.asked().iter().filter(|one| *one == asked).count()
+    pub(crate) fn count(&self, name: &str) -> usize {
+        self.effect_names().iter().filter(|one| *one == name).count()
     }
 
     pub(crate) fn notes(&self, name: &str) -> Vec<&Value> {
@@ -59,7 +59,7 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
         effects: Vec::new(),
         path: Vec::new(),
         notes: Vec::new(),
-        said: Vec::new(),
+        messages: Vec::new(),
         took_us: 0,
     };
     let mut answer = |effect: &Effect, deadline_ms: u64, played: &mut PlayedRun| {
@@ -83,7 +83,7 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
         let next = run.next();
         if let Some((node, patch)) = edit.take() {
             let entered = run.take_events();
-            let is_there = entered.iter().any(|told| matches!(&told.event, Event::Entered { node: at, .. } if &**at == node));
+            let is_there = entered.iter().any(|numbered| matches!(&numbered.event, Event::Entered { node: at, .. } if &**at == node));
             keep(entered, &mut played);
             if is_there {
                 run.edit(&patch).unwrap();
@@ -117,11 +117,11 @@ pub(crate) fn play_edited(flow: &str, input: Value, mut edit: Option<(&str, Valu
 }
 
 fn keep(events: Vec<graph::NumberedEvent>, played: &mut PlayedRun) {
-    for told in events {
-        match told.event {
+    for numbered in events {
+        match numbered.event {
             Event::Entered { node, .. } => played.path.push(node.to_string()),
             Event::Noted { name, value, .. } => played.notes.push((name, value)),
-            Event::Said { role, content } => played.said.push((role, content)),
+            Event::Said { role, content } => played.messages.push((role, content)),
             _ => {}
         }
     }

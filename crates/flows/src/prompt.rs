@@ -82,9 +82,9 @@ const MESSAGE_TOKENS: u64 = 6;
 
 /// A model call with default attempts and deadline.
 pub fn call(purpose: &str, messages: Vec<Message>, schema: Option<Value>, tokens_max: u32) -> Request {
-    let told = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
+    let tokens_in = tokens_of(&messages) as u64 + schema.as_ref().map_or(0, |schema| evidence::tokens(&schema.to_string()) as u64);
     let call = ModelCall { purpose: purpose.to_owned(), messages, schema, tokens_max: Some(tokens_max), ..ModelCall::default() };
-    let estimate = Usage { tokens_in: told, tokens_out: u64::from(tokens_max), ..Usage::default() };
+    let estimate = Usage { tokens_in, tokens_out: u64::from(tokens_max), ..Usage::default() };
     Request::from(Effect::CallModel(call)).label(purpose).attempts(ATTEMPTS_MAX).deadline_ms(DEADLINE_MS).estimate(estimate)
 }
 
@@ -99,7 +99,7 @@ pub fn read<T: DeserializeOwned>(replies: &Replies<'_>, index: usize) -> Result<
     let value = match replies.value(index) {
         Ok(value) => value,
         Err(failure) => {
-            let found = failure.said.as_deref().and_then(json_in_text).and_then(|json| serde_json::from_value(json).ok());
+            let found = failure.output.as_deref().and_then(json_in_text).and_then(|json| serde_json::from_value(json).ok());
             return found.ok_or(failure);
         }
     };

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Visit<S>                                    the input of an agent: a state, or just a question; S: its own settings
-//!   .asked() -> String                        the last message of a person
+//!   .request_text() -> String                 the last message of a person
 //! Turn { role, content, … }                   one message; unknown fields are kept
 //! Turn::contract(by, capability, data)        pure JSON: {"completed_capability", "data"}
 //! Turn::given_up(by, capability, why)         {"failed_capability", "reason"}: a retry will not help
@@ -136,13 +136,13 @@ pub struct Visit<S> {
 
 impl<S> Visit<S> {
     /// The request: what the user said last.
-    pub fn asked(&self) -> String {
-        asked(&self.messages)
+    pub fn request_text(&self) -> String {
+        request_text(&self.messages)
     }
 }
 
 /// The last message of a person.
-pub fn asked(messages: &[Turn]) -> String {
+pub fn request_text(messages: &[Turn]) -> String {
     messages.iter().rev().find(|turn| turn.is_a_persons()).map(|turn| turn.content.clone()).unwrap_or_default()
 }
 
@@ -178,7 +178,7 @@ impl<S> TryFrom<RawInput<S>> for Visit<S> {
     fn try_from(given: RawInput<S>) -> Result<Self, String> {
         let RawInput { mut messages, context, question, history, model, strict, approve, settings, .. } = given;
         if let Some(question) = question {
-            let mut before: Vec<Turn> = history.into_iter().map(|said| Turn::new(&said.role, said.content)).collect();
+            let mut before: Vec<Turn> = history.into_iter().map(|message| Turn::new(&message.role, message.content)).collect();
             before.append(&mut messages);
             before.push(Turn::new("user", question));
             messages = before;
@@ -186,10 +186,10 @@ impl<S> TryFrom<RawInput<S>> for Visit<S> {
         for turn in &mut messages {
             turn.content = evidence::visible(&turn.content);
         }
-        match asked(&messages).trim() {
+        match request_text(&messages).trim() {
             "" => Err("there is no task: give a question, or a message of a person".to_owned()),
-            asked if asked.len() > QUESTION_BYTES_MAX => {
-                Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", asked.len()))
+            text if text.len() > QUESTION_BYTES_MAX => {
+                Err(format!("what is asked has {} bytes, but question_bytes_max = {QUESTION_BYTES_MAX}; put long text into a file", text.len()))
             }
             _ => Ok(Visit { messages, context: context.unwrap_or_default(), model, strict, approve, settings }),
         }
@@ -243,7 +243,7 @@ mod tests {
         let state =
             read(json!({ "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": "Why?" }], "next": "x", "context": null }))
                 .unwrap();
-        assert_eq!((asked.messages.as_slice(), asked.asked()), (state.messages.as_slice(), "Why?".to_owned()));
+        assert_eq!((asked.messages.as_slice(), asked.request_text()), (state.messages.as_slice(), "Why?".to_owned()));
         let kept = read(json!({ "messages": [{ "role": "user", "content": "a", "wire": { "id": "7" } }] })).unwrap();
         assert_eq!(json!(kept.messages[0]), json!({ "role": "user", "content": "a", "wire": { "id": "7" } }));
         for (wrong, why) in [

@@ -234,16 +234,17 @@ fn number_of(shown: &Span, spans: &[Span]) -> Option<usize> {
 /// A text until it is checked; then an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unchecked {
-    said: DraftAnswer,
+    #[serde(rename = "said")]
+    draft: DraftAnswer,
     shown: Vec<Span>,
     is_strict: bool,
     check: Check,
 }
 
 impl Unchecked {
-    pub(crate) fn new(said: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: CheckOptions<'_>) -> Unchecked {
-        let check = Check::new(said.markdown.as_str(), &shown, means);
-        Unchecked { said, shown, is_strict, check }
+    pub(crate) fn new(draft: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: CheckOptions<'_>) -> Unchecked {
+        let check = Check::new(draft.markdown.as_str(), &shown, means);
+        Unchecked { draft, shown, is_strict, check }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -261,7 +262,7 @@ impl Unchecked {
     /// The answer, and why the check was reduced, if it was.
     pub(crate) fn finish(self) -> (Answer, Option<String>) {
         let judged = self.check.judged(&self.shown);
-        (answer::finish_judged(self.said, &self.shown, self.is_strict, judged.as_ref()), self.check.failure)
+        (answer::finish_judged(self.draft, &self.shown, self.is_strict, judged.as_ref()), self.check.failure)
     }
 }
 
@@ -287,8 +288,8 @@ mod tests {
 
     fn statuses(check: &Check) -> Vec<(Status, DecidedBy, Option<usize>)> {
         let judged = check.judged(&spans());
-        let said = DraftAnswer { markdown: ANSWER.into(), short: None };
-        let answer = answer::finish_judged(said, &spans(), false, judged.as_ref());
+        let draft = DraftAnswer { markdown: ANSWER.into(), short: None };
+        let answer = answer::finish_judged(draft, &spans(), false, judged.as_ref());
         answer.sentences.iter().map(|sentence| (sentence.status, sentence.by, sentence.contradicted_by)).collect()
     }
 

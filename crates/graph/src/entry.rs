@@ -215,7 +215,7 @@ mod tests {
     fn entries_survive_the_journal() {
         let task = TaskId { step: 3, index: 1 };
         let asked = Digest::of(&crate::tool("x", json!({})));
-        let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5).saying("half an ans")).taking_us(7);
+        let failed = Reply::failed(Failure::new(FailureKind::Network, "reset").retry_after_ms(5).with_output("half an ans")).taking_us(7);
         for entry in [
             Entry::Started(Box::new(Start::new("f", "t", "r", json!({"a": [1]})))),
             Entry::Replied { task, attempt: 1, asked, reply: Arc::new(Reply::ok(json!("x"))) },
@@ -230,6 +230,14 @@ mod tests {
             assert!(bytes.starts_with(CURRENT), "{}", String::from_utf8_lossy(&bytes));
             assert_eq!(Entry::decode(&bytes).unwrap(), entry);
         }
+    }
+
+    #[test]
+    fn the_output_of_a_failure_is_stored_as_said() {
+        let reply = Reply::failed(Failure::new(FailureKind::Network, "reset").with_output("half"));
+        let entry = Entry::Replied { task: TaskId { step: 0, index: 0 }, attempt: 1, asked: Digest::of(&crate::tool("x", json!({}))), reply: Arc::new(reply) };
+        let text = String::from_utf8(entry.encode()).unwrap();
+        assert!(text.contains(r#""said":"half""#), "journals of earlier versions have this name: {text}");
     }
 
     #[test]

@@ -105,8 +105,8 @@ pub struct Failure {
     #[serde(default, skip_serializing_if = "Retry::is_no")]
     pub retry: Retry,
     /// The text that the model or tool returned although it failed, shortened to a limit. A flow may use it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<String>,
+    #[serde(rename = "said", default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<String>,
     /// A run that failed, or one below it, had started an effect that is not repeatable. Set for child runs only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_acted: bool,
@@ -115,7 +115,7 @@ pub struct Failure {
 impl Failure {
     /// A failure that is not tried again.
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Failure { kind, message: message.into(), retry: Retry::No, said: None, has_acted: false }
+        Failure { kind, message: message.into(), retry: Retry::No, output: None, has_acted: false }
     }
 
     /// Marks it as worth another attempt.
@@ -130,10 +130,10 @@ impl Failure {
         self
     }
 
-    /// Blank text is left out.
-    pub fn saying(mut self, said: impl Into<String>) -> Self {
-        let said: String = said.into();
-        self.said = (!said.trim().is_empty()).then_some(said);
+    /// Adds the text that was returned although it failed. Blank text is left out.
+    pub fn with_output(mut self, output: impl Into<String>) -> Self {
+        let output: String = output.into();
+        self.output = (!output.trim().is_empty()).then_some(output);
         self
     }
 }

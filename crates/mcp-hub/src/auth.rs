@@ -32,7 +32,7 @@ pub(crate) struct Authorized {
     oauth: OAuth,
     consent: Option<Arc<dyn Consent>>,
     pub(crate) credentials: Credentials,
-    /// Everything that was ever asked for: a new token must not lose old rights.
+    /// All scopes that were ever requested: a new token must not lose old rights.
     scopes: Mutex<Vec<String>>,
 }
 
@@ -109,9 +109,9 @@ impl Authorized {
     /// Takes the address that the browser was sent to, and keeps the tokens.
     pub(crate) async fn finish(&self, session: &AuthorizationSession, callback: &str) -> Result<(), String> {
         session.handle_callback_url(callback).await.map_err(|error| self.failed(&error))?;
-        // Rights that were granted are asked for again with the next ones.
-        if let Ok(Some(kept)) = rmcp::transport::auth::CredentialStore::load(&self.credentials).await {
-            self.add_scopes(kept.granted_scopes);
+        // Granted rights are requested again with the next ones.
+        if let Ok(Some(stored)) = rmcp::transport::auth::CredentialStore::load(&self.credentials).await {
+            self.add_scopes(stored.granted_scopes);
         }
         Ok(())
     }

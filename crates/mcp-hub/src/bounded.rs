@@ -1,7 +1,7 @@
-//! A reader of JSON lines that no line can fill the memory of.
+//! A reader of JSON lines with a limit for the length of one line.
 //!
-//! A line that grows too long is skipped to its end, however long that is, and in its place stands an error for the request it
-//! answered, so that one call fails with a reason and the connection lives on. The request's id may stand at either end of the
+//! A line that grows too long is skipped to its end and replaced by an error for the request that it
+//! answered, so that one call fails with a reason and the connection stays open. The request's id may stand at either end of the
 //! message (some SDKs write it last), so every byte is looked at and none is kept.
 //!
 //! The inner transport has the same limit and drops the part of the line that already went through.
@@ -16,32 +16,32 @@ use super::server::StderrTail;
 
 /// One message, of any kind.
 pub(crate) const LINE_BYTES_MAX: usize = 8 << 20;
-/// Who goes on longer than this in one message is cut off.
+/// A server that sends more than this in one message is disconnected.
 const SKIPPED_BYTES_MAX: u64 = 2 << 30;
 const CHUNK_BYTES: usize = 64 << 10;
 
 pub(crate) struct Bounded<R> {
     inner: R,
     chunk: Box<[u8]>,
-    /// What is read and not yet handed on: `chunk[from..to]`, then `said`.
+    /// What is read and not yet handed on: `chunk[from..to]`, then `pending`.
     from: usize,
     to: usize,
-    said: Vec<u8>,
+    pending: Vec<u8>,
     line_bytes: u64,
     scan: Scan,
     stderr_tail: Arc<StderrTail>,
-    over: bool,
+    is_cut_off: bool,
 }
 
 impl<R> Bounded<R> {
     pub(crate) fn new(inner: R, stderr_tail: Arc<StderrTail>) -> Self {
         let chunk = vec![0; CHUNK_BYTES].into_boxed_slice();
-        Bounded { inner, chunk, from: 0, to: 0, said: Vec::new(), line_bytes: 0, scan: Scan::default(), stderr_tail, over: false }
+        Bounded { inner, chunk, from: 0, to: 0, pending: Vec::new(), line_bytes: 0, scan: Scan::default(), stderr_tail, is_cut_off: false }
     }
 
     /// Takes bytes of the chunk up to the end of a line or of what may go through; what goes through is written to `out`.
     fn pass(&mut self, out: &mut ReadBuf<'_>) {
-        while self.from < self.to && self.said.is_empty() && out.remaining() > 0 {
+        while self.from < self.to && self.pending.is_empty() && out.remaining() > 0 {
             let chunk = &self.chunk[self.from..self.to];
             let line_end = chunk.iter().position(|byte| *byte == b'\n');
             let is_skipping = self.line_bytes > LINE_BYTES_MAX as u64;
@@ -59,7 +59,7 @@ impl<R> Bounded<R> {
                 self.from += 1;
                 self.end_line();
             } else if self.line_bytes > SKIPPED_BYTES_MAX {
-                self.over = true;
+                self.is_cut_off = true;
                 self.stderr_tail.note(format!("it was cut off after {SKIPPED_BYTES_MAX} bytes of one message"));
                 return;
             }
@@ -67,12 +67,12 @@ impl<R> Bounded<R> {
     }
 
     fn end_line(&mut self) {
-        self.said.push(b'\n');
+        self.pending.push(b'\n');
         if self.line_bytes > LINE_BYTES_MAX as u64
             && let Some(id) = self.scan.id.take()
         {
-            self.said.extend_from_slice(too_large(&id, self.line_bytes).as_bytes());
-            self.said.push(b'\n');
+            self.pending.extend_from_slice(too_large(&id, self.line_bytes).as_bytes());
+            self.pending.push(b'\n');
         }
         self.line_bytes = 0;
         self.scan = Scan::default();
@@ -94,16 +94,16 @@ impl<R: AsyncRead + Unpin> AsyncRead for Bounded<R> {
         let this = &mut *self;
         let before = out.filled().len();
         loop {
-            if !this.said.is_empty() {
-                let length = this.said.len().min(out.remaining());
-                out.put_slice(&this.said[..length]);
-                this.said.drain(..length);
+            if !this.pending.is_empty() {
+                let length = this.pending.len().min(out.remaining());
+                out.put_slice(&this.pending[..length]);
+                this.pending.drain(..length);
             }
             this.pass(out);
-            if out.filled().len() > before || out.remaining() == 0 || this.over {
+            if out.filled().len() > before || out.remaining() == 0 || this.is_cut_off {
                 return Poll::Ready(Ok(()));
             }
-            if !this.said.is_empty() || this.from < this.to {
+            if !this.pending.is_empty() || this.from < this.to {
                 continue;
             }
             let mut chunk = ReadBuf::new(&mut this.chunk);

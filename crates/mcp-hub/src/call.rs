@@ -26,7 +26,7 @@ use super::bounded::TOO_LARGE;
 use super::entry::Entry;
 use super::repeatability::{AGAIN, KEY, THREAD, USER};
 use super::reply::{self, RESULT_BYTES_MAX};
-use super::server::{Link, Server, words};
+use super::server::{Link, Server, error_text};
 use effects::clip;
 use effects::{Progress, Repeatability};
 
@@ -41,9 +41,9 @@ pub struct CallOptions {
     pub deadline: Duration,
     /// Where the tool's progress is reported.
     pub progress: Progress,
-    /// The thread it is made for; told to built-in servers only.
+    /// The thread it is made for; sent to built-in servers only.
     pub thread: Option<String>,
-    /// The user it is made for; told to built-in servers only.
+    /// The user it is made for; sent to built-in servers only.
     pub user: Option<String>,
 }
 
@@ -55,13 +55,13 @@ impl Default for CallOptions {
 
 /// Questions a server may put before it answers, in rounds.
 const ROUNDS_MAX: usize = 8;
-/// A server that only wants time is asked again, each time later.
+/// A server that only needs time is called again, each time after a longer pause.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// How often a call is tried again with more rights.
 const STEP_UPS_MAX: usize = 2;
 const ERROR_BYTES_MAX: usize = 4_000;
 
-/// Makes the call and gives back what the server said, whole, once it is known to be what was promised.
+/// Makes the call and returns the server's whole result, after it was validated against the declared schema.
 pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value, options: &CallOptions) -> Result<CallToolResult, Failure> {
     let mut arguments = match arguments {
         Value::Object(arguments) => arguments.clone(),
@@ -100,8 +100,8 @@ pub(crate) async fn call(server: &Arc<Server>, entry: &Entry, arguments: &Value,
 pub(crate) fn found(entry: &Entry, trust: Trust, arguments: &Value, result: &CallToolResult) -> Result<Found, Failure> {
     let text = reply::text(result);
     if result.is_error == Some(true) {
-        let words = if text.trim().is_empty() { "it failed and does not say why".to_owned() } else { clip(&text, ERROR_BYTES_MAX) };
-        return Err(Failure::new(FailureKind::Tool, format!("{}: {words}", entry.name)));
+        let message = if text.trim().is_empty() { "it failed and does not say why".to_owned() } else { clip(&text, ERROR_BYTES_MAX) };
+        return Err(Failure::new(FailureKind::Tool, format!("{}: {message}", entry.name)));
     }
     let mut found = evidence::found(&entry.name, trust, &text, result.structured_content.as_ref());
     let label = evidence::task_label(&entry.name, arguments);
@@ -110,10 +110,10 @@ pub(crate) fn found(entry: &Entry, trust: Trust, arguments: &Value, result: &Cal
 }
 
 fn late(entry: &Entry, deadline: Duration) -> Failure {
-    let words = format!("{} did not answer within {} ms", entry.name, deadline.as_millis());
+    let message = format!("{} did not answer within {} ms", entry.name, deadline.as_millis());
     match entry.repeatability {
-        Repeatability::Repeatable => Failure::new(FailureKind::Timeout, words).retry(),
-        Repeatability::Checkable | Repeatability::Once => Failure::new(FailureKind::InDoubt, format!("{words}; it may have happened")),
+        Repeatability::Repeatable => Failure::new(FailureKind::Timeout, message).retry(),
+        Repeatability::Checkable | Repeatability::Once => Failure::new(FailureKind::InDoubt, format!("{message}; it may have happened")),
     }
 }
 
@@ -137,8 +137,8 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
         };
         match reply {
             ServerResult::CallToolResult(result) => return Ok(result),
-            ServerResult::InputRequiredResult(asked) => {
-                let requests = asked.input_requests.unwrap_or_default();
+            ServerResult::InputRequiredResult(input_required) => {
+                let requests = input_required.input_requests.unwrap_or_default();
                 if requests.is_empty() {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
@@ -146,15 +146,15 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
                 let answers = link.service.service().answers(requests).await;
                 let answers = answers.map_err(|error| Failure::new(FailureKind::Refused, format!("{}: {}", entry.name, error.message)))?;
                 params.input_responses = (!answers.is_empty()).then_some(answers);
-                params.request_state = asked.request_state;
+                params.request_state = input_required.request_state;
             }
             ServerResult::CreateTaskResult(_) => {
-                return Err(Failure::new(FailureKind::Invalid, format!("{} went on in the background, which nobody asked for", entry.name)));
+                return Err(Failure::new(FailureKind::Invalid, format!("{} continued in the background, which was not requested", entry.name)));
             }
             _ => return Err(Failure::new(FailureKind::Invalid, format!("{} sent something that is not the result of a tool", entry.name))),
         }
     }
-    Err(Failure::new(FailureKind::Limit, format!("{} asked back more than {ROUNDS_MAX} times", entry.name)))
+    Err(Failure::new(FailureKind::Limit, format!("{} asked for input more than {ROUNDS_MAX} times", entry.name)))
 }
 
 /// The definition that was checked before the call may be one that was remembered, and connecting has brought the current one. A call for another definition
@@ -210,7 +210,7 @@ async fn more_rights(server: &Server, error: &ServiceError, step_ups: usize) -> 
 }
 
 fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
-    let failed = |kind, words: String| Failure::new(kind, server.stderr_tail().redact(&clip(&words, ERROR_BYTES_MAX)));
+    let failed = |kind, message: String| Failure::new(kind, server.stderr_tail().redact(&clip(&message, ERROR_BYTES_MAX)));
     match error {
         ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => {
             failed(FailureKind::Limit, format!("{}: {}", entry.name, error.message))
@@ -224,10 +224,10 @@ fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
         ServiceError::McpError(error) => failed(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
         other => {
             server.doubt();
-            let words = format!("{}: the call broke off ({})", entry.name, server.stderr_tail().after(&words(other)));
+            let message = format!("{}: the call broke off ({})", entry.name, server.stderr_tail().after(&error_text(other)));
             match entry.repeatability {
-                Repeatability::Repeatable => failed(FailureKind::Network, words).retry(),
-                Repeatability::Checkable | Repeatability::Once => failed(FailureKind::InDoubt, format!("{words}; it may have happened")),
+                Repeatability::Repeatable => failed(FailureKind::Network, message).retry(),
+                Repeatability::Checkable | Repeatability::Once => failed(FailureKind::InDoubt, format!("{message}; it may have happened")),
             }
         }
     }
@@ -237,8 +237,8 @@ fn checked(entry: &Entry, result: CallToolResult) -> Result<CallToolResult, Fail
     let data = result.structured_content.as_ref().unwrap_or(&Value::Null);
     let bytes = reply::bytes(&reply::text(&result), data);
     if bytes > RESULT_BYTES_MAX {
-        let words = format!("{} answered with {bytes} bytes, and at most {RESULT_BYTES_MAX} are taken; ask for less", entry.name);
-        return Err(Failure::new(FailureKind::Limit, words));
+        let message = format!("{} answered with {bytes} bytes, and at most {RESULT_BYTES_MAX} are taken; ask for less", entry.name);
+        return Err(Failure::new(FailureKind::Limit, message));
     }
     if result.is_error != Some(true) {
         if entry.tool.output_schema.is_some() && result.structured_content.is_none() {

@@ -106,12 +106,12 @@ impl CredentialStore for Credentials {
 
     /// Tokens that can no longer be refreshed are removed, so that lists say that a sign-in is needed.
     async fn on_refresh_token_rejected(&self, rejected: &StoredCredentials) -> Result<(), AuthError> {
-        let same = |kept: &StoredCredentials| {
+        let same = |stored: &StoredCredentials| {
             let text = |credentials: &StoredCredentials| serde_json::to_string(&credentials.token_response).ok();
-            text(kept) == text(rejected)
+            text(stored) == text(rejected)
         };
         match self.load().await? {
-            Some(kept) if same(&kept) => self.clear().await,
+            Some(stored) if same(&stored) => self.clear().await,
             _ => Ok(()),
         }
     }

@@ -54,7 +54,7 @@ impl Entry {
         arguments.retain(|name, value| !value.is_null() || is_required(name) || takes_null(name));
     }
 
-    /// What is wrong with the arguments, in words a planner can act on.
+    /// What is wrong with the arguments, in a form that a planner can act on.
     pub(crate) fn check_arguments(&self, arguments: &Value) -> Result<(), String> {
         let validator = self.input.get_or_init(|| compile(&self.tool.input_schema)).as_ref();
         let validator = validator.map_err(|why| format!("the schema that {} gives for its arguments is wrong itself: {why}", self.name))?;

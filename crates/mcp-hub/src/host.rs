@@ -25,12 +25,12 @@ pub trait ServerRequestHandler: Send + Sync + 'static {
     fn capabilities(&self) -> ClientCapabilities;
 
     /// Asks the user for input. By default it is declined.
-    async fn elicit(&self, _asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+    async fn elicit(&self, _params: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
         Ok(ElicitResult::new(ElicitationAction::Decline))
     }
 
     /// Lets the server use a model. By default it is refused.
-    async fn sample(&self, _asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
+    async fn sample(&self, _params: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
         Err(ErrorData::invalid_request("sampling is not available", None))
     }
 
@@ -41,7 +41,7 @@ pub trait ServerRequestHandler: Send + Sync + 'static {
 }
 
 pub(crate) struct Host {
-    pub(crate) asked: Option<Arc<dyn ServerRequestHandler>>,
+    pub(crate) request_handler: Option<Arc<dyn ServerRequestHandler>>,
     /// The server says that its list of tools is another now.
     pub(crate) changed: Arc<Notify>,
     pub(crate) listeners: Listeners,
@@ -60,16 +60,16 @@ impl Listeners {
         Listening { listeners: self.clone(), token }
     }
 
-    fn tell(&self, param: &ProgressNotificationParam) {
+    fn send(&self, param: &ProgressNotificationParam) {
         let listener = self.all().get(&param.progress_token).cloned();
         let Some(listener) = listener else { return };
-        let far = match param.total {
+        let progress = match param.total {
             Some(total) => format!("{}/{total}", param.progress),
             None => param.progress.to_string(),
         };
         match param.message.as_deref() {
-            Some(message) => listener.tell(&format!("{message} ({far})\n")),
-            None => listener.tell(&format!("{far}\n")),
+            Some(message) => listener.send(&format!("{message} ({progress})\n")),
+            None => listener.send(&format!("{progress}\n")),
         }
     }
 
@@ -105,23 +105,23 @@ impl Host {
         Ok(answers)
     }
 
-    async fn elicit(&self, asked: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
-        match &self.asked {
-            Some(host) => host.elicit(asked).await,
+    async fn elicit(&self, params: ElicitRequestParams) -> Result<ElicitResult, ErrorData> {
+        match &self.request_handler {
+            Some(handler) => handler.elicit(params).await,
             None => Ok(ElicitResult::new(ElicitationAction::Decline)),
         }
     }
 
-    async fn sample(&self, asked: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
-        match &self.asked {
-            Some(host) => host.sample(asked).await,
+    async fn sample(&self, params: CreateMessageRequestParams) -> Result<CreateMessageResult, ErrorData> {
+        match &self.request_handler {
+            Some(handler) => handler.sample(params).await,
             None => Err(ErrorData::invalid_request("sampling is not available", None)),
         }
     }
 
     async fn roots(&self) -> Result<ListRootsResult, ErrorData> {
-        match &self.asked {
-            Some(host) => host.roots().await,
+        match &self.request_handler {
+            Some(handler) => handler.roots().await,
             None => Ok(ListRootsResult::default()),
         }
     }
@@ -129,7 +129,7 @@ impl Host {
 
 impl ClientHandler for Host {
     fn get_info(&self) -> ClientConfig {
-        let capabilities = self.asked.as_ref().map(|asked| asked.capabilities()).unwrap_or_default();
+        let capabilities = self.request_handler.as_ref().map(|handler| handler.capabilities()).unwrap_or_default();
         ClientConfig::new(capabilities, Implementation::new("baton", env!("CARGO_PKG_VERSION"))).with_protocol_version(self.revision.clone())
     }
 
@@ -146,7 +146,7 @@ impl ClientHandler for Host {
     }
 
     async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        self.listeners.tell(&params);
+        self.listeners.send(&params);
     }
 
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {

@@ -175,13 +175,13 @@ fn with_headers(
 
 /// A 401 or 403 that says what it wants.
 fn challenge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpError> {
-    let asked = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
-    match (status, asked) {
+    let challenge_header = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    match (status, challenge_header) {
         // Some servers do not say how; where to sign in is then found at the well-known addresses.
-        (StatusCode::UNAUTHORIZED, asked) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(asked.unwrap_or_default()))),
-        (StatusCode::FORBIDDEN, Some(asked)) => {
-            let scope = scope_of(&asked);
-            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(asked, scope)))
+        (StatusCode::UNAUTHORIZED, challenge_header) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge_header.unwrap_or_default()))),
+        (StatusCode::FORBIDDEN, Some(challenge_header)) => {
+            let scope = scope_of(&challenge_header);
+            Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge_header, scope)))
         }
         _ => Ok(()),
     }
@@ -217,8 +217,8 @@ async fn refused(
         // request. That is an answer too: it decides which handshake follows.
         let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_)) && !had_session && status.is_client_error();
         if is_probe && !is_authorization {
-            let words = format!("server/discover was refused with HTTP {status}: {}", clip(&String::from_utf8_lossy(&body), 300));
-            let error = error.map_or_else(|| ErrorData::invalid_request(words, None), |error| error.error);
+            let message = format!("server/discover was refused with HTTP {status}: {}", clip(&String::from_utf8_lossy(&body), 300));
+            let error = error.map_or_else(|| ErrorData::invalid_request(message, None), |error| error.error);
             return Ok(StreamableHttpPostResponse::Json(ServerJsonRpcMessage::error(error, Some(request.id.clone())), None));
         }
         if let (Some(error), false) = (error, is_authorization) {

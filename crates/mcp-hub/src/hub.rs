@@ -20,7 +20,7 @@ pub(super) struct Hub {
     pub(super) memory: Memory,
     pub(super) rank: Box<dyn Rank>,
     pub(super) pace: Pace,
-    pub(super) asked: Option<Arc<dyn ServerRequestHandler>>,
+    pub(super) request_handler: Option<Arc<dyn ServerRequestHandler>>,
     pub(super) consent: Option<Arc<dyn Consent>>,
     /// Where tokens of remote servers are kept.
     pub(super) credentials: Option<PathBuf>,
@@ -30,8 +30,8 @@ pub(super) struct Hub {
     /// The list as it was at a version.
     pub(super) snapshot: RwLock<Option<(u64, Vec<Arc<ToolInfo>>)>>,
     /// The version whose lists were written down.
-    pub(super) kept: AtomicU64,
-    /// It was said that the registry cannot be reached.
+    pub(super) saved_version: AtomicU64,
+    /// It was logged that the registry cannot be reached.
     pub(super) has_warned: AtomicBool,
 }
 
@@ -42,7 +42,7 @@ impl Hub {
             Origin::Local { .. } => None,
         };
         let server =
-            Server::new(name, origin, self.pace.clone(), self.asked.clone(), self.consent.clone(), self.credentials.as_deref(), self.changed.clone());
+            Server::new(name, origin, self.pace.clone(), self.request_handler.clone(), self.consent.clone(), self.credentials.as_deref(), self.changed.clone());
         server.remember(remembered.unwrap_or_default());
         self.servers.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(server));
     }
@@ -94,7 +94,7 @@ impl Hub {
         let (server, tool) = name.split_once('.')?;
         let (server, tool) = match self.own_server(server) {
             Some(server) => (server, tool),
-            // A registry's tools have whole names. One that is not on its list yet is not asked for: nobody could have agreed to it.
+            // A registry's tools have whole names. A tool that is not on its list yet is not requested: nobody could have agreed to it.
             None => (self.own_server(REGISTRY)?, name),
         };
         let entry = server.tools().iter().find(|entry| entry.tool.name == tool)?.clone();
@@ -124,12 +124,12 @@ impl Hub {
         }
     }
 
-    /// The tool with this name; its server is asked if nobody has yet.
+    /// The tool with this name; the tools of its server are listed if they were not yet.
     pub(super) async fn find(&self, name: &str) -> Result<(Arc<Server>, Arc<Entry>), Failure> {
         if let Some(found) = self.known(name) {
             return Ok(found);
         }
-        let refused = |words: String| Failure::new(FailureKind::Refused, words);
+        let refused = |message: String| Failure::new(FailureKind::Refused, message);
         let server = name.split_once('.').and_then(|(server, _)| self.server(server));
         let Some(server) = server else {
             let near = self.near(name);
@@ -221,7 +221,7 @@ impl Hub {
 
     pub(super) fn keep_lists(&self) {
         let version = *self.changed.borrow();
-        if self.kept.swap(version, Ordering::Relaxed) == version {
+        if self.saved_version.swap(version, Ordering::Relaxed) == version {
             return;
         }
         let servers = self.all();

@@ -38,10 +38,10 @@ pub async fn fetch(address: &str) -> Result<Value, String> {
         let mut query = vec![("limit", PAGE.to_string()), ("version", "latest".to_owned())];
         query.extend(cursor.take().map(|cursor| ("cursor", cursor)));
         let url = reqwest::Url::parse_with_params(&list, &query).map_err(|error| format!("{list}: {error}"))?;
-        let told = |error: reqwest::Error| format!("{list}: {}", error.without_url());
-        let mut response = client.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(told)?;
+        let describe = |error: reqwest::Error| format!("{list}: {}", error.without_url());
+        let mut response = client.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(describe)?;
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(told)? {
+        while let Some(chunk) = response.chunk().await.map_err(describe)? {
             body.extend_from_slice(&chunk);
             if body.len() > PAGE_BYTES_MAX {
                 return Err(format!("{list}: a page has more than {PAGE_BYTES_MAX} bytes"));
@@ -216,7 +216,7 @@ fn stdio(package: &Package) -> Result<Map<String, Value>, String> {
         return Err(format!("its package speaks {}, not stdio", transport.kind));
     }
     let name = package.identifier.as_str();
-    // It becomes an argument of a program that installs and runs what it is told.
+    // It becomes an argument of a program that installs and runs what it names.
     if name.is_empty() || name.starts_with('-') || name.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(format!("{name:?} is not the name of a package"));
     }

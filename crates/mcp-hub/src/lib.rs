@@ -84,7 +84,7 @@ pub struct ToolInfo {
     pub server: String,
     /// The title that the server gives it.
     pub title: Option<String>,
-    /// What it does, in the server's words.
+    /// What it does, as the server describes it.
     pub description: String,
     /// The JSON schema of its arguments.
     pub schema: Value,
@@ -204,7 +204,7 @@ pub struct Builder {
     memory: Option<PathBuf>,
     rank: Option<Box<dyn Rank>>,
     pace: Option<Pace>,
-    asked: Option<Arc<dyn ServerRequestHandler>>,
+    request_handler: Option<Arc<dyn ServerRequestHandler>>,
     consent: Option<Arc<dyn Consent>>,
     credentials: Option<PathBuf>,
     off: BTreeSet<String>,
@@ -275,8 +275,8 @@ impl Builder {
     }
 
     /// Handles requests of servers to the client.
-    pub fn with_request_handler(mut self, asked: impl ServerRequestHandler) -> Self {
-        self.asked = Some(Arc::new(asked));
+    pub fn with_request_handler(mut self, request_handler: impl ServerRequestHandler) -> Self {
+        self.request_handler = Some(Arc::new(request_handler));
         self
     }
 
@@ -299,14 +299,14 @@ impl Builder {
             memory: self.memory.map(Memory::open).unwrap_or_default(),
             rank: self.rank.unwrap_or_else(|| Box::new(Lexical)),
             pace: self.pace.unwrap_or_default(),
-            asked: self.asked,
+            request_handler: self.request_handler,
             consent: self.consent,
             credentials: self.credentials,
             off: self.off,
             reserved: self.reserved,
             changed: watch::Sender::new(1),
             snapshot: RwLock::default(),
-            kept: AtomicU64::new(0),
+            saved_version: AtomicU64::new(0),
             has_warned: AtomicBool::new(false),
         };
         for (name, origin) in self.servers {

@@ -71,7 +71,7 @@ impl Tools {
     }
 
     fn remote(&self, name: &str) -> Result<(Arc<Server>, Arc<Authorized>), Failure> {
-        let refused = |words: String| Failure::new(FailureKind::Refused, words);
+        let refused = |message: String| Failure::new(FailureKind::Refused, message);
         let Some(server) = self.0.own_server(&server_name(name)) else {
             let known: Vec<String> = self.0.all().iter().filter(|server| server.url().is_some()).map(|server| server.name.clone()).collect();
             let known = if known.is_empty() { "no server in mcp.json has a \"url\"".to_owned() } else { format!("there are {}", known.join(", ")) };
@@ -94,8 +94,8 @@ pub fn state_of(address: &str) -> Option<String> {
 fn refusal(callback: &str) -> Option<String> {
     let url = Url::parse(callback).ok()?;
     let value = |wanted: &str| url.query_pairs().find(|(name, _)| name == wanted).map(|(_, value)| value.into_owned());
-    let words = [value("error")?, value("error_description").unwrap_or_default()].join(" ");
-    Some(words.trim().chars().filter(|c| !c.is_control()).take(300).collect())
+    let message = [value("error")?, value("error_description").unwrap_or_default()].join(" ");
+    Some(message.trim().chars().filter(|c| !c.is_control()).take(300).collect())
 }
 
 /// Tokens are sent to this address with every request.
@@ -138,9 +138,9 @@ mod tests {
         let config =
             Config::parse(r#"{"mcpServers": {"far": {"url": "http://far.example/mcp"}, "near": {"command": "x"}}}"#, None, &|_| None).unwrap();
         let tools = Tools::builder().with_config(config).with_credentials(folder.path()).build();
-        for (server, words) in [("nobody", "there are far"), ("near", "not reached over HTTP"), ("far", "not encrypted")] {
+        for (server, message) in [("nobody", "there are far"), ("near", "not reached over HTTP"), ("far", "not encrypted")] {
             let Err(failure) = tools.begin_login(server, "http://127.0.0.1:1/callback").await else { panic!("{server}") };
-            assert!(failure.message.contains(words), "{failure}");
+            assert!(failure.message.contains(message), "{failure}");
         }
         assert_eq!((tools.sign_in("far"), tools.logout("far").await.unwrap().had_tokens), (Some(SignIn::None), false));
         let without = Tools::builder().with_server("far", ServerConfig::http("https://far.example/mcp")).build();

@@ -1,6 +1,6 @@
 //! What the hub keeps between two starts: which tools a person switched on or off, and the lists of tools as they last were.
 //!
-//! The lists make the first answer quick, and tell what a call meant that a crash interrupted, before its server is even up again.
+//! The lists make the first answer quick, and describe a call that a crash interrupted before its server is connected again.
 //! They are kept for as long as the server's configuration is the same.
 //!
 //! A switch that turns something on holds for the definition it was turned on with. Another server under the same name, or the same one with another
@@ -19,7 +19,7 @@ use super::config::{ServerConfig, ServerTransport};
 #[derive(Default)]
 pub(crate) struct Memory {
     path: Option<PathBuf>,
-    kept: Mutex<SavedState>,
+    state: Mutex<SavedState>,
 }
 
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -51,20 +51,20 @@ struct List {
 impl Memory {
     /// A file that cannot be read is an empty memory: nothing in it cannot be found out again, except what was switched.
     pub(crate) fn open(path: PathBuf) -> Self {
-        let kept = match std::fs::read(&path).map(|bytes| serde_json::from_slice(&bytes)) {
-            Ok(Ok(kept)) => kept,
+        let state = match std::fs::read(&path).map(|bytes| serde_json::from_slice(&bytes)) {
+            Ok(Ok(state)) => state,
             Ok(Err(error)) => {
                 tracing::warn!(path = %path.display(), %error, "the tools' file cannot be read; what was switched off is on again");
                 SavedState::default()
             }
             Err(_) => SavedState::default(),
         };
-        Memory { path: Some(path), kept: Mutex::new(kept) }
+        Memory { path: Some(path), state: Mutex::new(state) }
     }
 
     /// Whether a person turned on or off what has this name and this definition.
     pub(crate) fn switched(&self, name: &str, definition: Option<&str>) -> Option<bool> {
-        match self.kept().switched.get(name)? {
+        match self.state().switched.get(name)? {
             Switch::ByName(false) | Switch::Of { is_on: false, .. } => Some(false),
             Switch::ByName(true) => definition.is_none().then_some(true),
             Switch::Of { is_on: true, definition: of } => (of.as_deref() == definition).then_some(true),
@@ -73,20 +73,20 @@ impl Memory {
 
     /// Whether a person turned it on when it had another definition.
     pub(crate) fn is_changed(&self, name: &str, definition: Option<&str>) -> bool {
-        let is_on = matches!(self.kept().switched.get(name), Some(Switch::ByName(true) | Switch::Of { is_on: true, .. }));
+        let is_on = matches!(self.state().switched.get(name), Some(Switch::ByName(true) | Switch::Of { is_on: true, .. }));
         is_on && self.switched(name, definition).is_none()
     }
 
     pub(crate) fn switch(&self, name: &str, definition: Option<String>, is_on: bool) -> Result<(), String> {
-        let mut kept = self.kept();
-        kept.switched.insert(name.to_owned(), Switch::Of { is_on, definition });
-        self.save(&kept)
+        let mut state = self.state();
+        state.switched.insert(name.to_owned(), Switch::Of { is_on, definition });
+        self.save(&state)
     }
 
     /// All switches, as they are stored.
     pub(crate) fn switches(&self) -> BTreeMap<String, serde_json::Value> {
-        let kept = self.kept();
-        kept.switched.iter().filter_map(|(name, switch)| Some((name.clone(), serde_json::to_value(switch).ok()?))).collect()
+        let state = self.state();
+        state.switched.iter().filter_map(|(name, switch)| Some((name.clone(), serde_json::to_value(switch).ok()?))).collect()
     }
 
     /// Puts others in their place. One that cannot be read is an error, and nothing is changed.
@@ -96,39 +96,39 @@ impl Memory {
             Err(error) => Err(format!("the switch of {name}: {error}")),
         };
         let switched = switches.iter().map(parse).collect::<Result<BTreeMap<String, Switch>, String>>()?;
-        let mut kept = self.kept();
-        kept.switched = switched;
-        self.save(&kept)
+        let mut state = self.state();
+        state.switched = switched;
+        self.save(&state)
     }
 
     pub(crate) fn list(&self, server: &str, config: &ServerConfig) -> Option<Vec<Tool>> {
-        self.kept().lists.get(server).filter(|list| list.of == fingerprint(config)).map(|list| list.tools.clone())
+        self.state().lists.get(server).filter(|list| list.of == fingerprint(config)).map(|list| list.tools.clone())
     }
 
     pub(crate) fn keep_lists(&self, lists: HashMap<String, (&ServerConfig, Vec<Tool>)>) {
         if self.path.is_none() {
             return;
         }
-        let mut kept = self.kept();
-        let before = kept.lists.clone();
+        let mut state = self.state();
+        let before = state.lists.clone();
         for (server, (config, tools)) in lists {
-            kept.lists.insert(server, List { of: fingerprint(config), tools });
+            state.lists.insert(server, List { of: fingerprint(config), tools });
         }
-        if kept.lists != before
-            && let Err(error) = self.save(&kept)
+        if state.lists != before
+            && let Err(error) = self.save(&state)
         {
             tracing::warn!(%error, "the tools' file cannot be written");
         }
     }
 
-    fn save(&self, kept: &SavedState) -> Result<(), String> {
+    fn save(&self, state: &SavedState) -> Result<(), String> {
         let Some(path) = &self.path else { return Ok(()) };
-        let bytes = serde_json::to_vec_pretty(kept).map_err(|error| error.to_string())?;
+        let bytes = serde_json::to_vec_pretty(state).map_err(|error| error.to_string())?;
         write_whole(path, &bytes).map_err(|error| format!("{} cannot be written: {error}", path.display()))
     }
 
-    fn kept(&self) -> MutexGuard<'_, SavedState> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, SavedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -56,7 +56,7 @@ impl EffectHandler for Tools {
 
     async fn look_up(&self, job: &Job) -> LookUp {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
-        // What was switched off meanwhile is not started to be asked.
+        // A server that was switched off meanwhile is not started for a lookup.
         let Ok((server, entry)) = self.0.find_enabled(&call.tool).await else { return LookUp::Unknown };
         let Some(look_up) = repeatability::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
         let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
@@ -66,9 +66,9 @@ impl EffectHandler for Tools {
         let Some(by) = server.tools().iter().find(|entry| *entry.tool.name == *look_up).cloned() else { return LookUp::Unknown };
         let key = job.key.to_string();
         let Ok(result) = call::call(&server, &by, &json!({ "key": key }), &CallOptions::default()).await else { return LookUp::Unknown };
-        let said = result.structured_content.unwrap_or_default();
-        match said.get("done").and_then(Value::as_bool) {
-            Some(true) => LookUp::Done(remembered(&entry, server.trust(), said.get("result").unwrap_or(&Value::Null))),
+        let structured = result.structured_content.unwrap_or_default();
+        match structured.get("done").and_then(Value::as_bool) {
+            Some(true) => LookUp::Done(remembered(&entry, server.trust(), structured.get("result").unwrap_or(&Value::Null))),
             Some(false) => LookUp::NotDone,
             None => LookUp::Unknown,
         }

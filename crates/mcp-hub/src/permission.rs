@@ -108,9 +108,9 @@ mod tests {
         };
         for is_tainted in [false, true] {
             for tool in ["plain", "read", "append", "not_listed"] {
-                let asked = why(false, tool, is_tainted).unwrap_or_else(|| panic!("{tool} of a server that is not trusted"));
-                assert!(asked.why.contains("notes is not trusted"), "{}", asked.why);
-                let call = asked.call.unwrap();
+                let objection = why(false, tool, is_tainted).unwrap_or_else(|| panic!("{tool} of a server that is not trusted"));
+                assert!(objection.why.contains("notes is not trusted"), "{}", objection.why);
+                let call = objection.call.unwrap();
                 assert_eq!((call.tool, call.server, call.arguments.as_str()), (format!("notes.{tool}"), "notes".to_owned(), "{\"text\":\"x\"}"));
             }
             for tool in ["read", "append"] {

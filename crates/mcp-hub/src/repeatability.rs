@@ -3,7 +3,7 @@
 //! | the server | says | a call is |
 //! |---|---|---|
 //! | built in, or `trusted` in the configuration | `readOnlyHint` or `idempotentHint` | repeatable |
-//! | the same | `_meta["baton/lookup"]` names a tool of its own | checkable: that tool is asked with `{"key": …}` |
+//! | the same | `_meta["baton/lookup"]` names a tool of its own | checkable: that tool is called with `{"key": …}` |
 //! | the same | nothing of this | once |
 //! | any other | anything | once |
 //!

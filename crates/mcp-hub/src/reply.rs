@@ -1,4 +1,4 @@
-//! What a tool said, as a flow sees it.
+//! The result of a tool, in the form that flows use.
 
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::Value;

@@ -26,7 +26,7 @@ pub enum Revocation {
 pub struct Logout {
     /// Whether there were tokens.
     pub had_tokens: bool,
-    /// What the authorization server was told.
+    /// What was sent to the authorization server.
     pub revocation: Revocation,
 }
 
@@ -37,7 +37,7 @@ impl Authorized {
     /// Tries to end the grant whose tokens are kept. Nothing is removed here.
     pub(super) async fn revoke(&self) -> Revocation {
         let tokens = match self.credentials.load().await {
-            Ok(Some(kept)) => kept.token_response.and_then(|response| serde_json::to_value(response).ok()).map(|tokens| (kept.client_id, tokens)),
+            Ok(Some(stored)) => stored.token_response.and_then(|response| serde_json::to_value(response).ok()).map(|tokens| (stored.client_id, tokens)),
             Ok(None) => None,
             Err(error) => return Revocation::Failed(error.to_string()),
         };
@@ -114,7 +114,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let posted: Arc<Mutex<Vec<String>>> = Arc::default();
-        let (kept, own) = (posted.clone(), base.clone());
+        let (stored, own) = (posted.clone(), base.clone());
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
@@ -127,7 +127,7 @@ mod tests {
                 let path = head.split_whitespace().nth(1).unwrap_or_default();
                 let (status, body) = match path {
                     "/revoke" => {
-                        kept.lock().unwrap().push(String::from_utf8(body).unwrap());
+                        stored.lock().unwrap().push(String::from_utf8(body).unwrap());
                         (status, json!({}))
                     }
                     path if path.starts_with("/.well-known/oauth-protected-resource") => {
@@ -159,8 +159,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let tools = Tools::builder().with_server("notes", ServerConfig::http(format!("{base}/mcp"))).with_credentials(folder.path()).build();
         let response = json!({"access_token": "access", "token_type": "bearer", "refresh_token": "refresh &="});
-        let kept = StoredCredentials::new("client".into(), Some(serde_json::from_value(response).unwrap()), vec![], None);
-        tools.0.own_server("notes").unwrap().authorized.as_ref().unwrap().credentials.save(kept).await.unwrap();
+        let stored = StoredCredentials::new("client".into(), Some(serde_json::from_value(response).unwrap()), vec![], None);
+        tools.0.own_server("notes").unwrap().authorized.as_ref().unwrap().credentials.save(stored).await.unwrap();
         (tools.logout("notes").await.unwrap(), tools.logout("notes").await.unwrap())
     }
 

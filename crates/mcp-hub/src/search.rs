@@ -45,8 +45,8 @@ impl Rank for Lexical {
 fn weights(tool: &ToolInfo) -> HashMap<String, f32> {
     let mut weights = HashMap::new();
     words(&tool.name).for_each(|word| *weights.entry(word).or_default() += NAME_COUNTS);
-    let said = [tool.title.as_deref().unwrap_or_default(), &tool.description];
-    said.into_iter().flat_map(words).for_each(|word| *weights.entry(word).or_default() += 1.0);
+    let texts = [tool.title.as_deref().unwrap_or_default(), &tool.description];
+    texts.into_iter().flat_map(words).for_each(|word| *weights.entry(word).or_default() += 1.0);
     weights
 }
 

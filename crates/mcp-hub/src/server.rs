@@ -36,7 +36,7 @@ use super::config::{ServerConfig, ServerTransport, secrets};
 use super::entry::Entry;
 use super::host::{Host, Listeners, ServerRequestHandler};
 use super::memory::fingerprint;
-pub(crate) use open::words;
+pub(crate) use open::error_text;
 pub(crate) use stderr_tail::StderrTail;
 
 /// Serves one in-process connection to its end. What a built-in server gives to the hub.
@@ -53,7 +53,7 @@ pub struct Pace {
     pub backoff_max: Duration,
     /// The interval of pings to a server that sends nothing.
     pub beat: Duration,
-    /// How often a server that does not tell of changes is asked for its tools again.
+    /// How often the tools of a server that does not announce changes are listed again.
     pub relist: Duration,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Server {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) pace: Pace,
-    asked: Option<Arc<dyn ServerRequestHandler>>,
+    request_handler: Option<Arc<dyn ServerRequestHandler>>,
     pub(crate) authorized: Option<Arc<Authorized>>,
     /// It refused the last connection or call for want of a token.
     pub(crate) needs_login: AtomicBool,
@@ -155,7 +155,7 @@ impl Server {
         name: &str,
         origin: Origin,
         pace: Pace,
-        asked: Option<Arc<dyn ServerRequestHandler>>,
+        request_handler: Option<Arc<dyn ServerRequestHandler>>,
         consent: Option<Arc<dyn super::auth::Consent>>,
         credentials: Option<&Path>,
         changed: watch::Sender<u64>,
@@ -168,7 +168,7 @@ impl Server {
             name: name.to_owned(),
             origin,
             pace,
-            asked,
+            request_handler,
             authorized,
             needs_login: AtomicBool::new(false),
             state: watch::Sender::new(State::Idle),
@@ -224,7 +224,7 @@ impl Server {
         }
     }
 
-    /// Whose words its results are.
+    /// Who wrote the text of its results.
     pub(crate) fn trust(&self) -> Trust {
         match &self.origin {
             Origin::Configured(_) => Trust::Untrusted,
@@ -245,8 +245,8 @@ impl Server {
             Ok(State::Up(link)) => Ok(link.clone()),
             Ok(State::Down { why, until, .. }) => {
                 let wait = until.saturating_duration_since(Instant::now());
-                let words = format!("the server {} cannot be reached: {why}; the next attempt is in {} ms", self.name, wait.as_millis());
-                Err(Failure::new(FailureKind::Network, words).retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)))
+                let message = format!("the server {} cannot be reached: {why}; the next attempt is in {} ms", self.name, wait.as_millis());
+                Err(Failure::new(FailureKind::Network, message).retry_after_ms(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1)))
             }
             Ok(State::Idle | State::Connecting) | Err(_) => Err(Failure::new(FailureKind::Internal, format!("the server {} was closed", self.name))),
         }
@@ -288,7 +288,7 @@ impl Server {
         if let State::Up(link) = self.state.send_replace(State::Idle) {
             link.token().cancel();
         }
-        self.tell();
+        self.notify_changed();
     }
 
     /// Ends the connection there may be and makes another, with the tokens that are kept now.
@@ -357,7 +357,7 @@ impl Server {
     /// Returns when the connection is of no use any more, with the reason.
     async fn watch(&self, link: &Link, mut gone: oneshot::Receiver<()>) -> String {
         let mut subscription = self.subscribe(link).await;
-        let tells_changes = tells_changes(link);
+        let notifies_changes = notifies_changes(link);
         let mut listed = Instant::now();
         // Something may have changed while nobody listened.
         if subscription.is_some()
@@ -392,7 +392,7 @@ impl Server {
                     {
                         return why;
                     }
-                    !tells_changes && listed.elapsed() >= self.pace.relist
+                    !notifies_changes && listed.elapsed() >= self.pace.relist
                 }
             };
             if is_changed {
@@ -412,7 +412,7 @@ impl Server {
 
     /// A revision without sessions tells of changes only to those who listen.
     async fn subscribe(&self, link: &Link) -> Option<Subscription> {
-        if !link.is_modern() || !tells_changes(link) {
+        if !link.is_modern() || !notifies_changes(link) {
             return None;
         }
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
@@ -434,7 +434,7 @@ impl Server {
         match tokio::time::timeout(BEAT_ANSWER_MAX, link.peer().send_request(request)).await {
             // An error is an answer too.
             Ok(Ok(_) | Err(ServiceError::McpError(_) | ServiceError::UnexpectedResponse)) => Ok(()),
-            Ok(Err(error)) => Err(self.stderr_tail.after(&words(&error))),
+            Ok(Err(error)) => Err(self.stderr_tail.after(&error_text(&error))),
             Err(_) => Err(self.stderr_tail.after(&format!("it does not answer for {} s", BEAT_ANSWER_MAX.as_secs()))),
         }
     }
@@ -448,15 +448,15 @@ impl Server {
 
     fn set(&self, state: State) {
         self.state.send_replace(state);
-        self.tell();
+        self.notify_changed();
     }
 
-    fn tell(&self) {
+    fn notify_changed(&self) {
         self.changed.send_modify(|version| *version += 1);
     }
 }
 
-fn tells_changes(link: &Link) -> bool {
+fn notifies_changes(link: &Link) -> bool {
     link.peer().peer_info().and_then(|info| info.capabilities.tools.as_ref().and_then(|tools| tools.list_changed)) == Some(true)
 }
 

@@ -28,7 +28,7 @@ struct Inner {
     began: Notify,
     die: Notify,
     grown: AtomicUsize,
-    told: Notify,
+    list_changed: Notify,
     connections: AtomicUsize,
 }
 
@@ -68,7 +68,7 @@ impl FaultyServer {
 
     fn grow(&self) {
         self.0.grown.fetch_add(1, Ordering::SeqCst);
-        self.0.told.notify_waiters();
+        self.0.list_changed.notify_waiters();
     }
 
     fn calls(&self) -> Vec<(String, Option<String>)> {
@@ -81,7 +81,7 @@ impl FaultyServer {
             let odd = odd.clone();
             odd.0.connections.fetch_add(1, Ordering::SeqCst);
             async move {
-                // Its death is one of the line, so that nothing is said any more.
+                // The connection closes without another message.
                 let (mut near, far) = tokio::io::duplex(64 << 10);
                 let (mut pipe, dies) = (pipe, odd.clone());
                 tokio::spawn(async move {
@@ -115,7 +115,7 @@ impl ServerHandler for FaultyServer {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         loop {
             tokio::select! {
-                () = self.0.told.notified() => { let _ = context.sink().notify_tool_list_changed().await; }
+                () = self.0.list_changed.notified() => { let _ = context.sink().notify_tool_list_changed().await; }
                 () = context.cancelled() => return Ok(()),
             }
         }
@@ -125,17 +125,17 @@ impl ServerHandler for FaultyServer {
         let key = context.meta.0.0.get(repeatability::KEY).and_then(Value::as_str).map(str::to_owned);
         self.0.calls.lock().unwrap().push((request.name.to_string(), key));
         let arguments = request.arguments.unwrap_or_default();
-        let said = |text: String| Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into());
+        let text_result = |text: String| Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into());
         match &*request.name {
-            "echo" => said(arguments["text"].as_str().unwrap().to_owned()),
+            "echo" => text_result(arguments["text"].as_str().unwrap().to_owned()),
             "hang" | "hang_once" => {
                 self.0.began.notify_one();
                 context.ct.cancelled().await;
                 self.0.cancelled.notify_one();
-                said("too late".into())
+                text_result("too late".into())
             }
-            "giant" => said("x".repeat(bounded::LINE_BYTES_MAX)),
-            "large" => said("x".repeat(RESULT_BYTES_MAX + 1)),
+            "giant" => text_result("x".repeat(bounded::LINE_BYTES_MAX)),
+            "large" => text_result("x".repeat(RESULT_BYTES_MAX + 1)),
             "fails" => Ok(CallToolResult::error(vec![ContentBlock::text("the printer is on fire")]).into()),
             "lies" => Ok(CallToolResult::structured(json!({"n": "three"})).into()),
             "steps" => {
@@ -146,7 +146,7 @@ impl ServerHandler for FaultyServer {
                 }
                 // Notices and replies come over one pipe in order, but are handled each in its own task.
                 tokio::time::sleep(Duration::from_millis(20)).await;
-                said("done".into())
+                text_result("done".into())
             }
             "look_up" => {
                 let key = arguments["key"].as_str().map(str::to_owned);
@@ -154,7 +154,7 @@ impl ServerHandler for FaultyServer {
                 Ok(CallToolResult::structured(json!({"done": done, "result": {"paid": 3}})).into())
             }
             "passages" => Ok(CallToolResult::structured(json!({"passages": [{"text": "one", "address": "a.md"}, {"text": "two"}]})).into()),
-            name => said(format!("did {name}")),
+            name => text_result(format!("did {name}")),
         }
     }
 }
@@ -291,13 +291,13 @@ async fn s10_a_change_of_tools_is_heard() {
     let mut changes = tools.changes();
     // The subscription is made after the first list; a change before it is found by the next one.
     until(|| {
-        odd.0.told.notify_waiters();
+        odd.0.list_changed.notify_waiters();
         matches!(tools.health()[0].status, ServerStatus::Up { .. })
     })
     .await;
     odd.grow();
     until(|| {
-        odd.0.told.notify_waiters();
+        odd.0.list_changed.notify_waiters();
         tools.cached().len() > before
     })
     .await;

@@ -72,36 +72,36 @@ impl ToolHandler {
             None => Vec::new(),
             Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).filter(is_meant).collect(),
         };
-        let told = select_tools(best, all, size);
-        let lines: Vec<String> = told.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
-        let tools: Vec<Value> = told.iter().map(|tool| tool_json(tool)).collect();
+        let selected = select_tools(best, all, size);
+        let lines: Vec<String> = selected.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
+        let tools: Vec<Value> = selected.iter().map(|tool| tool_json(tool)).collect();
         let found = Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() };
-        Ok((found, told.iter().all(|tool| tool.is_trusted)))
+        Ok((found, selected.iter().all(|tool| tool.is_trusted)))
     }
 }
 
-/// So many of those that can be asked anything are told, whatever else is: a question's words rarely name the tool that answers it.
+/// Tools that accept any question are listed up to this number in every case, because a question rarely names the tool that answers it.
 const LOOK_UPS_MIN: usize = 2;
 
-/// The best first, then what can be looked up in, then the rest; as many as may be told.
+/// The best first, then the tools that look something up, then the rest; at most `size`.
 fn select_tools(best: Vec<Arc<ToolInfo>>, all: Vec<Arc<ToolInfo>>, size: usize) -> Vec<Arc<ToolInfo>> {
     let is_among = |tools: &[Arc<ToolInfo>], one: &ToolInfo| tools.iter().any(|tool| tool.name == one.name);
     let (look_ups, others): (Vec<_>, Vec<_>) = all.into_iter().filter(|tool| !is_among(&best, tool)).partition(|tool| is_look_up(tool));
     let ordered: Vec<Arc<ToolInfo>> = best.into_iter().chain(look_ups).chain(others).collect();
-    let kept: Vec<Arc<ToolInfo>> = ordered.iter().filter(|tool| is_look_up(tool)).take(LOOK_UPS_MIN.min(size)).cloned().collect();
-    let mut left = size - kept.len();
-    let mut told = Vec::new();
+    let reserved: Vec<Arc<ToolInfo>> = ordered.iter().filter(|tool| is_look_up(tool)).take(LOOK_UPS_MIN.min(size)).cloned().collect();
+    let mut left = size - reserved.len();
+    let mut selected = Vec::new();
     for tool in ordered {
-        let is_kept = is_among(&kept, &tool);
-        if is_kept || left > 0 {
-            left -= usize::from(!is_kept);
-            told.push(tool);
+        let is_reserved = is_among(&reserved, &tool);
+        if is_reserved || left > 0 {
+            left -= usize::from(!is_reserved);
+            selected.push(tool);
         }
     }
-    told
+    selected
 }
 
-/// Takes a question in plain words and changes nothing.
+/// Whether it accepts a question in plain language and changes nothing.
 fn is_look_up(tool: &ToolInfo) -> bool {
     let required = tool.schema.get("required").and_then(Value::as_array);
     let takes = |name: &str| tool.schema.pointer(&format!("/properties/{name}/type")).and_then(Value::as_str) == Some("string");
@@ -206,9 +206,9 @@ mod tests {
         let cases = [(hints(Some(true), None), (true, false)), (hints(None, Some(false)), (false, false)), (hints(None, None), (false, true))];
         for (hints, trusted) in cases {
             let listed = |is_trusted| {
-                let told = tool_json(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
-                assert_eq!(told["server"], "notes");
-                (told["read_only"] == true, told["destructive"] == true)
+                let selected = tool_json(&ToolInfo { hints, is_trusted, server: "notes".into(), ..ToolInfo::default() });
+                assert_eq!(selected["server"], "notes");
+                (selected["read_only"] == true, selected["destructive"] == true)
             };
             assert_eq!(listed(true), trusted, "{hints:?}");
             assert_eq!(listed(false), (false, true), "{hints:?}");

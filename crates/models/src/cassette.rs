@@ -179,7 +179,7 @@ impl EffectHandler for Replaying {
         drop(replies);
         let Some(reply) = reply else { return Reply::failed(self.refusal(&job.effect)) };
         if let (Effect::CallModel(_), Ok(Value::String(text))) = (&*job.effect, &reply.result) {
-            text.split_inclusive(' ').for_each(|word| progress.tell(word));
+            text.split_inclusive(' ').for_each(|word| progress.send(word));
         }
         reply
     }

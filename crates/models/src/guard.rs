@@ -9,7 +9,7 @@
 //! The pump is a task that exists while calls wait or run. It reports when something changes, so a call that need not wait costs one report
 //! before it begins; the report of its end waits for nobody. What a breaker and equal shares are is in `call_limits`.
 //!
-//! What counts as failed is only what says that the endpoint is down: no line, a 5xx, a call that hung until it was dropped.
+//! What counts as failed is only what says that the endpoint is down: no connection, a 5xx, a call that hung until it was dropped.
 //! A refusal (a bad key, too many requests) is an answer of an endpoint that is up.
 
 use std::collections::{BTreeMap, VecDeque};

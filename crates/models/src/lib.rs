@@ -54,10 +54,10 @@ pub trait Model: Send + Sync {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Answer {
     /// The text, JSON or tool calls that the model generated.
-    pub said: ModelOutput,
+    pub output: ModelOutput,
     /// Tokens and cost of this call.
     pub usage: Usage,
-    /// As the other side calls it, when it says so.
+    /// The provider's name for the model, if it reports one.
     pub model: Option<String>,
     /// Why generation ended.
     pub finish: Finish,
@@ -101,7 +101,7 @@ pub enum Finish {
     ToolCalls,
     /// The provider withheld it.
     Filtered,
-    /// The provider did not say, or said something else.
+    /// The provider did not report it, or reported something else.
     Unknown,
 }
 
@@ -185,7 +185,7 @@ pub type KeyLookup = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// An endpoint whose key was looked for.
 struct OpenEndpoint {
-    line: Connection,
+    connection: Connection,
     key: Result<Option<Secret>, String>,
 }
 
@@ -202,7 +202,7 @@ impl Models {
         let mut guards = BTreeMap::new();
         let clients = remote::clients()?;
         for (name, endpoint) in &table.endpoints {
-            let line = match endpoint.dialect {
+            let connection = match endpoint.dialect {
                 Dialect::Triton => Connection::Grpc(Arc::new(triton::Connection::new(endpoint))),
                 Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic | Dialect::Gemini | Dialect::Ollama => {
                     Connection::Http(Arc::new(remote::Connection::new(&clients, endpoint)?))
@@ -211,7 +211,7 @@ impl Models {
             let key = endpoint.key.as_ref().map(|source| source.find(env)).transpose();
             let identity = identity(endpoint, key.as_ref().ok().and_then(Option::as_ref));
             guards.insert(name.clone(), Guard::new(name, &identity, endpoint.calls_max, endpoint.calls_per_minute_max));
-            endpoints.insert(name.clone(), OpenEndpoint { line, key });
+            endpoints.insert(name.clone(), OpenEndpoint { connection, key });
         }
         let own = BTreeMap::from([(Name::extract(), Arc::new(extract::Extract) as Arc<dyn Model>)]);
         Ok(Models { table, chosen: RwLock::new(chosen), endpoints, key_lookup: None, own, guards })
@@ -277,7 +277,7 @@ impl Models {
                     }
                     // Text that was already sent cannot be withdrawn; watchers are notified that the text starts again.
                     if received.anything() && troubles.len() < names.len() {
-                        progress.tell("\n[the answer broke off; another model is asked]\n");
+                        progress.send("\n[the answer broke off; another model is asked]\n");
                     }
                 }
             }
@@ -310,15 +310,15 @@ impl Models {
         };
         let key = key.map_err(|why| ModelError::user(format!("{name}: {why}")))?;
         let (name, row) = (name.clone(), self.table.row(name));
-        Ok(match &opened.line {
-            Connection::Http(line) => Arc::new(Remote::new(name, line.clone(), row, key)),
-            Connection::Grpc(line) => Arc::new(Triton::new(name, line.clone(), row, key)),
+        Ok(match &opened.connection {
+            Connection::Http(connection) => Arc::new(Remote::new(name, connection.clone(), row, key)),
+            Connection::Grpc(connection) => Arc::new(Triton::new(name, connection.clone(), row, key)),
         })
     }
 
     /// The answer as a flow sees it: checked against the call, for every kind of model.
     fn reply(&self, name: &Name, call: &ModelCall, answer: Answer, troubles: &[(&Name, ModelError)]) -> Reply {
-        let Answer { said, mut usage, model, finish, notes } = answer;
+        let Answer { output, mut usage, model, finish, notes } = answer;
         let price = self.table.row(name).price(usage);
         usage.usd_micros = price.unwrap_or_default();
         let mut about = json!({"model": name.to_string(), "finish": finish.word()});
@@ -334,14 +334,14 @@ impl Models {
         if let Value::Object(notes) = notes {
             notes.into_iter().for_each(|(key, note)| about[key] = note);
         }
-        let reply = match value_of(call, said, finish) {
+        let reply = match value_of(call, output, finish) {
             Ok((value, is_repaired)) => {
                 if is_repaired {
                     about["mended"] = json!(true);
                 }
                 Reply::ok(value)
             }
-            Err(UnusableReply { why, said }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).saying(said)),
+            Err(UnusableReply { why, output }) => Reply::failed(Failure::new(FailureKind::Invalid, format!("{name}: {why}")).with_output(output)),
         };
         reply.using(usage).about(about)
     }
@@ -350,7 +350,7 @@ impl Models {
 /// For calls that belong to no user.
 const NO_USER: &str = "";
 
-/// The same for the same address and key, wherever that is used; a digest, so that it says nothing about the key.
+/// The same for the same address and key, wherever that is used; a digest, so that it reveals nothing about the key.
 fn identity(endpoint: &Endpoint, key: Option<&Secret>) -> String {
     let mut digest = Sha256::new();
     for part in ["baton call limits", endpoint.url.trim_end_matches('/'), key.map_or("", Secret::reveal)] {
@@ -360,19 +360,19 @@ fn identity(endpoint: &Endpoint, key: Option<&Secret>) -> String {
     digest.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What was said is no answer, and why. The words go with it, because a flow may still find one in them.
+/// A reply that is not usable, and why. Its text is kept, because a flow may still find an answer in it.
 struct UnusableReply {
     why: String,
-    said: String,
+    output: String,
 }
 
-fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Value, bool), UnusableReply> {
+fn value_of(call: &ModelCall, output: ModelOutput, finish: Finish) -> Result<(Value, bool), UnusableReply> {
     let cut_off = match (finish, call.tokens_max) {
         (Finish::Length, Some(max)) => format!(" (it was cut off at tokens_max = {max})"),
         (Finish::Length, None) => " (it was cut off at the model's limit)".to_owned(),
         _ => String::new(),
     };
-    match (said, &call.schema) {
+    match (output, &call.schema) {
         (ModelOutput::Calls { text, calls }, _) if !call.tools.is_empty() && !calls.is_empty() => {
             let mut is_repaired = false;
             let mut checked = Vec::new();
@@ -380,7 +380,7 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
                 let Some(tool) = call.tools.iter().find(|tool| tool.name == called.name) else {
                     let offered: Vec<&str> = call.tools.iter().map(|tool| tool.name.as_str()).collect();
                     let why = format!("the model called a tool that is not there, {:?}; offered were {}", called.name, offered.join(", "));
-                    return Err(UnusableReply { why, said: text });
+                    return Err(UnusableReply { why, output: text });
                 };
                 let arguments = match called.arguments {
                     Value::String(text) if text.trim().is_empty() => structured::check(json!({}), &tool.schema),
@@ -390,7 +390,7 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
                 }
                 .map_err(|error| UnusableReply {
                     why: format!("the arguments for {} do not fit: {error}{cut_off}", called.name),
-                    said: text.clone(),
+                    output: text.clone(),
                 })?;
                 is_repaired |= arguments.is_repaired;
                 checked.push(json!({"name": called.name, "arguments": arguments.value}));
@@ -398,8 +398,8 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
             Ok((json!({"text": text, "tool_calls": checked}), is_repaired))
         }
         (ModelOutput::Json(value), Some(schema)) => {
-            let said = value.to_string();
-            done(structured::check(value, schema), said, &cut_off)
+            let output = value.to_string();
+            done(structured::check(value, schema), output, &cut_off)
         }
         (ModelOutput::Text(text) | ModelOutput::Calls { text, .. }, Some(schema)) => {
             let read = structured::read(&text, schema);
@@ -409,15 +409,15 @@ fn value_of(call: &ModelCall, said: ModelOutput, finish: Finish) -> Result<(Valu
         (ModelOutput::Text(text) | ModelOutput::Calls { text, .. }, None) => {
             let text = structured::without_thinking(&text);
             if text.trim().is_empty() {
-                return Err(UnusableReply { why: format!("the model said nothing{cut_off}"), said: String::new() });
+                return Err(UnusableReply { why: format!("the model returned no text{cut_off}"), output: String::new() });
             }
             Ok((Value::String(text.into_owned()), false))
         }
     }
 }
 
-fn done(read: Result<structured::ValidJson, structured::NotJson>, said: String, cut_off: &str) -> Result<(Value, bool), UnusableReply> {
-    read.map(|read| (read.value, read.is_repaired)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), said })
+fn done(read: Result<structured::ValidJson, structured::NotJson>, output: String, cut_off: &str) -> Result<(Value, bool), UnusableReply> {
+    read.map(|read| (read.value, read.is_repaired)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), output })
 }
 
 /// No model answered. If a retry may help with any of them, the failure says so; the error of the first model comes first.
@@ -454,7 +454,7 @@ impl ProgressProbe {
         let (outer, noted) = (outer.clone(), told.clone());
         let progress = Progress::to(move |text| {
             noted.store(true, std::sync::atomic::Ordering::Relaxed);
-            outer.tell(text);
+            outer.send(text);
         });
         ProgressProbe { progress, told }
     }

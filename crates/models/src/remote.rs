@@ -27,7 +27,7 @@ const ANSWER_BYTES_MAX: usize = 8 << 20;
 /// One model of one endpoint.
 pub(crate) struct Remote {
     name: Name,
-    line: Arc<Connection>,
+    connection: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
@@ -90,23 +90,23 @@ impl Connection {
 }
 
 impl Remote {
-    pub(crate) fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
-        Remote { name, line, row, key }
+    pub(crate) fn new(name: Name, connection: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
+        Remote { name, connection, row, key }
     }
 
     fn dialect(&self) -> Dialect {
-        self.row.dialect.unwrap_or(self.line.dialect)
+        self.row.dialect.unwrap_or(self.connection.dialect)
     }
 
     fn target(&self, call: &ModelCall) -> Result<ServiceTarget, ModelError> {
         let (adapter, url) = match self.dialect() {
-            Dialect::OpenaiChat => (AdapterKind::OpenAI, self.line.url.clone()),
-            Dialect::OpenaiResponses => (AdapterKind::OpenAIResp, self.line.url.clone()),
-            Dialect::Anthropic => (AdapterKind::Anthropic, self.line.url.clone()),
-            Dialect::Gemini => (AdapterKind::Gemini, self.line.url.clone()),
+            Dialect::OpenaiChat => (AdapterKind::OpenAI, self.connection.url.clone()),
+            Dialect::OpenaiResponses => (AdapterKind::OpenAIResp, self.connection.url.clone()),
+            Dialect::Anthropic => (AdapterKind::Anthropic, self.connection.url.clone()),
+            Dialect::Gemini => (AdapterKind::Gemini, self.connection.url.clone()),
             // genai's adapter for Ollama silently drops schemas; Ollama's OpenAI-compatible API does not.
-            Dialect::Ollama if self.schema_mode(call) => (AdapterKind::OpenAI, format!("{}v1/", self.line.url)),
-            Dialect::Ollama => (AdapterKind::Ollama, self.line.url.clone()),
+            Dialect::Ollama if self.schema_mode(call) => (AdapterKind::OpenAI, format!("{}v1/", self.connection.url)),
+            Dialect::Ollama => (AdapterKind::Ollama, self.connection.url.clone()),
             Dialect::Triton => return Err(ModelError::user(format!("{} uses gRPC; it cannot be called over HTTP", self.name))),
         };
         // Servers without a key get a placeholder; without one, genai would not send the request.
@@ -130,7 +130,7 @@ impl Remote {
             let text = message.content.as_str();
             messages.push(match message.role.as_str() {
                 "system" => ChatMessage::system(text),
-                // Replies name no call ids, so what a tool said goes back as words.
+                // Replies name no call ids, so the results of tools are sent as text.
                 "user" | "tool" => ChatMessage::user(text),
                 "assistant" => ChatMessage::assistant(text),
                 other => {
@@ -193,12 +193,12 @@ impl Remote {
     }
 
     async fn at_once(&self, target: ServiceTarget, request: ChatRequest, options: &ChatOptions) -> Result<Answer, genai::Error> {
-        let response = self.line.client.exec_chat(target, request, Some(options)).await?;
+        let response = self.connection.client.exec_chat(target, request, Some(options)).await?;
         let model = response.provider_model_iden.model_name.to_string();
         let calls: Vec<Called> = response.content.tool_calls().into_iter().map(called).collect();
         let text = response.content.joined_texts().unwrap_or_default();
         Ok(Answer {
-            said: model_output(text, calls),
+            output: model_output(text, calls),
             usage: usage(Some(&response.usage)),
             model: Some(model),
             finish: finish(response.stop_reason.as_ref()),
@@ -208,12 +208,12 @@ impl Remote {
 
     async fn streamed(&self, target: ServiceTarget, request: ChatRequest, options: &ChatOptions, progress: &Progress) -> Result<Answer, StreamError> {
         let adapter = target.model.adapter_kind;
-        let mut stream = self.line.client.exec_chat_stream(target, request, Some(options)).await?.stream;
+        let mut stream = self.connection.client.exec_chat_stream(target, request, Some(options)).await?.stream;
         let mut text = String::new();
         while let Some(event) = stream.next().await {
             match event? {
                 ChatStreamEvent::Chunk(chunk) => {
-                    progress.tell(&chunk.content);
+                    progress.send(&chunk.content);
                     text.push_str(&chunk.content);
                     if text.len() > ANSWER_BYTES_MAX {
                         return Err(StreamError::TooLong);
@@ -227,7 +227,7 @@ impl Remote {
                     }
                     let calls: Vec<Called> = end.captured_tool_calls().unwrap_or_default().into_iter().map(called).collect();
                     return Ok(Answer {
-                        said: model_output(text, calls),
+                        output: model_output(text, calls),
                         usage: usage(end.captured_usage.as_ref()),
                         model: None,
                         finish: finish(end.captured_stop_reason.as_ref()),
@@ -272,7 +272,7 @@ impl Model for Remote {
                 Err(ModelError::another(FailureKind::Refused, "the provider withheld the answer (content filter)"))
             }
             // Valid JSON of some other service, in which genai finds nothing and does not mind.
-            Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.said == ModelOutput::Text(String::new()) => {
+            Ok(answer) if answer.usage.is_zero() && answer.finish == Finish::Unknown && answer.output == ModelOutput::Text(String::new()) => {
                 Err(ModelError::another(FailureKind::Invalid, "its answer does not have the form of its API: no text, no reason, no usage"))
             }
             Ok(answer) => Ok(answer),

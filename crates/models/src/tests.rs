@@ -11,7 +11,7 @@ struct ScriptedAnswers(Mutex<Vec<Result<Answer, ModelError>>>);
 #[async_trait]
 impl Model for ScriptedAnswers {
     async fn answer(&self, _call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
-        progress.tell("so");
+        progress.send("so");
         self.0.lock().unwrap().remove(0)
     }
 }
@@ -20,9 +20,9 @@ fn given(answers: Vec<Result<Answer, ModelError>>) -> Arc<dyn Model> {
     Arc::new(ScriptedAnswers(Mutex::new(answers)))
 }
 
-fn answer(said: ModelOutput) -> Answer {
+fn answer(output: ModelOutput) -> Answer {
     let usage = Usage { tokens_in: 10, tokens_out: 5, ..Usage::default() };
-    Answer { said, usage, model: None, finish: Finish::Stop, notes: Value::Null }
+    Answer { output, usage, model: None, finish: Finish::Stop, notes: Value::Null }
 }
 
 fn text(text: &str) -> Result<Answer, ModelError> {
@@ -85,11 +85,11 @@ async fn json_is_validated_and_never_asked_for_twice() {
     let reply = ask(&models, &wants).await;
     assert_eq!(reply.result, Ok(json!({"n": 1})));
     assert_eq!(reply.about.unwrap()["mended"], json!(true));
-    for said in ["no", "{\"n\":\"x\"}"] {
+    for output in ["no", "{\"n\":\"x\"}"] {
         let reply = ask(&models, &wants).await;
         let failure = reply.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (FailureKind::Invalid, Retry::No));
-        assert_eq!(failure.said.as_deref(), Some(said), "s7: a flow may still find an answer in it");
+        assert_eq!(failure.output.as_deref(), Some(output), "s7: a flow may still find an answer in it");
         assert_eq!(reply.usage.tokens_in, 10, "what was paid is told");
     }
 }

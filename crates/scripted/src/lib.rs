@@ -149,7 +149,7 @@ impl EffectHandler for ScriptedHandler {
             (Repeatability::Repeatable, _) | (_, Err(_)) => pause(rule.after).await,
         }
         if let (Effect::CallModel(_), Ok(Value::String(text))) = (&*job.effect, &reply.result) {
-            text.split_inclusive(' ').for_each(|word| progress.tell(word));
+            text.split_inclusive(' ').for_each(|word| progress.send(word));
         }
         reply
     }

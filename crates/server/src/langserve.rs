@@ -247,7 +247,7 @@ async fn invoked(service: &Service, path: &str, caller: &Caller, body: &[u8]) ->
 /// One run that is about to be started or answered.
 pub(crate) struct Call {
     pub(crate) order: Order,
-    came: RequestShape,
+    shape: RequestShape,
     answers: Vec<state::Answer>,
     settings: Arc<Value>,
     is_one_of_many: bool,
@@ -268,17 +268,17 @@ impl Call {
         if let (Some(api), InputShape::Agent | InputShape::Question) = (&service.0.api, served.input_shape) {
             base.extend(api.0.backend.given(&who.user));
         }
-        let (input, came, answers) = state::taken(served.input_shape, base, input)?;
+        let (input, shape, answers) = state::taken(served.input_shape, base, input)?;
         let mut order = Order {
-            is_tainted: came.is_tainted(),
+            is_tainted: shape.is_tainted(),
             depth: depth_of(headers)?,
             context: RunContext { user: who.user.clone(), ..RunContext::default() },
             ..Order::new(&served.flow, input)
         };
-        order.title = came.title();
+        order.title = shape.title();
         order.thread.clone_from(&config.thread);
         order.run = keyed(headers, &who.user, &served.flow, index)?;
-        Ok(Call { order, came, answers, settings: config.settings.clone(), is_one_of_many: index.is_some() })
+        Ok(Call { order, shape, answers, settings: config.settings.clone(), is_one_of_many: index.is_some() })
     }
 
     /// The order with the settings in its input.
@@ -292,7 +292,7 @@ impl Call {
 
     async fn finish(mut self, engine: &Engine) -> Result<(RunId, Value), Refused> {
         let order = self.take_order();
-        let came = self.came;
+        let shape = self.shape;
         let (flow, user) = (order.flow.clone(), order.context.user.clone());
         let (run, at) = match self.answers.as_slice() {
             [] => engine.perform(order).await.map_err(Refused::of)?,
@@ -302,20 +302,20 @@ impl Call {
                 (run, at)
             }
         };
-        let output = outcome(engine, &run, at, &came).await?;
+        let output = outcome(engine, &run, at, &shape).await?;
         Ok((run, output))
     }
 }
 
 /// The result of a run in the caller's form.
-async fn outcome(engine: &Engine, run: &RunId, at: RunState, came: &RequestShape) -> Result<Value, Refused> {
+async fn outcome(engine: &Engine, run: &RunId, at: RunState, shape: &RequestShape) -> Result<Value, Refused> {
     match at {
         RunState::Over(closing) => match &closing.outcome {
-            Outcome::Done { output } => Ok(came.shaped_output(output)),
+            Outcome::Done { output } => Ok(shape.shaped_output(output)),
             Outcome::Failed { fault } => Err(Refused::failed(fault.to_string())),
             Outcome::Cancelled { reason } => Err(Refused::failed(format!("it was stopped: {reason}"))),
         },
-        RunState::Parked(_) => Ok(came.waiting(&state::questions(engine, run).await?)),
+        RunState::Parked(_) => Ok(shape.waiting(&state::questions(engine, run).await?)),
         RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "another server drives the run; try again")),
         RunState::Lost(error) => Err(Refused::of(error)),
     }
@@ -344,8 +344,8 @@ fn depth_of(headers: &HeaderMap) -> Result<u32, Refused> {
     let depth =
         depth.ok_or_else(|| Refused::wrong("int_parsing", &[DEPTH], "it is a number: how many agents stand between a person and this call"))?;
     if depth > DEPTH_MAX {
-        let words = format!("this call is {depth} agents deep, and DEPTH_MAX = {DEPTH_MAX}; do these agents call one another in a circle?");
-        return Err(Refused::wrong("recursion_loop", &[DEPTH], words));
+        let message = format!("this call is {depth} agents deep, and DEPTH_MAX = {DEPTH_MAX}; do these agents call one another in a circle?");
+        return Err(Refused::wrong("recursion_loop", &[DEPTH], message));
     }
     Ok(depth)
 }
@@ -389,18 +389,18 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    pub(crate) fn plain(status: StatusCode, words: impl Into<String>) -> Refused {
-        Refused { status, body: json!({ "detail": words.into() }), again: status.is_server_error(), after_s: None }
+    pub(crate) fn plain(status: StatusCode, message: impl Into<String>) -> Refused {
+        Refused { status, body: json!({ "detail": message.into() }), again: status.is_server_error(), after_s: None }
     }
 
-    pub(crate) fn wrong(kind: &str, at: &[&str], words: impl Into<String>) -> Refused {
-        let body = serde_json::to_value(Refusal::of(kind, at, words)).unwrap_or_default();
+    pub(crate) fn wrong(kind: &str, at: &[&str], message: impl Into<String>) -> Refused {
+        let body = serde_json::to_value(Refusal::of(kind, at, message)).unwrap_or_default();
         Refused { status: StatusCode::UNPROCESSABLE_ENTITY, body, again: false, after_s: None }
     }
 
     /// The run failed. It is stored under its key, so a retry returns the same error.
-    fn failed(words: impl Into<String>) -> Refused {
-        Refused { again: false, ..Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, words) }
+    fn failed(message: impl Into<String>) -> Refused {
+        Refused { again: false, ..Refused::plain(StatusCode::INTERNAL_SERVER_ERROR, message) }
     }
 
     pub(crate) fn of(error: EngineError) -> Refused {
@@ -416,7 +416,7 @@ impl Refused {
         }
     }
 
-    pub(crate) fn words(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         wire::langserve::error_words(&self.body.to_string(), 2_000)
     }
 }

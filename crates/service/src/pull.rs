@@ -16,14 +16,14 @@ pub async fn pull(pinned: &Pinned, folder: &Path, sources: Sources, is_quiet: bo
         notices::note(&format!("fetching {name}: {}, once, into {}", size_text(pinned.bytes), folder.display()));
     }
     let total_bytes = pinned.bytes;
-    let tell = move |step: Step| {
+    let on_step = move |step: Step| {
         if !is_quiet {
             notices::download(Some(&Download { done_bytes: step.done_bytes, total_bytes, source: step.source.to_string() }));
         }
     };
     let mut interrupts = Interrupts::listen()?;
     let pulled = tokio::select! {
-        pulled = weights::pull(pinned, folder, &sources, &tell) => pulled,
+        pulled = weights::pull(pinned, folder, &sources, &on_step) => pulled,
         signal = interrupts.next() => {
             notices::download(None);
             return Err(ServiceError::Stopped(signal, "what was fetched is kept; the next pull goes on from there".into()));

@@ -42,7 +42,7 @@ impl<F: Fn(&ModelCall) -> Value + Send + Sync + 'static> EffectHandler for Model
         };
         let said = (self.0)(call);
         if let Some(text) = said.as_str() {
-            progress.tell(text);
+            progress.send(text);
         }
         let length = |text: &str| text.len() as u64 / 4;
         let tokens_in = call.messages.iter().map(|message| length(&message.content)).sum();

@@ -38,19 +38,19 @@ pub(super) struct Cards(Mutex<Option<(Instant, AgentCard)>>);
 impl Cards {
     pub(super) async fn describe(&self, http: &Service, grpc: Option<&Service>) -> Result<Description, String> {
         let card = self.read(http).await?;
-        place(&card, http.base(), grpc.map(Service::base))?;
+        choose_endpoint(&card, http.base(), grpc.map(Service::base))?;
         let capabilities = card.skills.into_iter().map(|skill| Capability { name: skill.id, about: skill.description }).collect();
         Ok(Description { name: card.name, about: card.description, capabilities })
     }
 
     /// The outer error: the agent cannot be reached now. The inner error: its card cannot be used.
-    pub(super) async fn place(&self, http: &Service, grpc: Option<&Service>) -> Result<Result<Endpoint, String>, String> {
+    pub(super) async fn endpoint(&self, http: &Service, grpc: Option<&Service>) -> Result<Result<Endpoint, String>, String> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let card = match known {
             Some((at, card)) if at.elapsed() < AGE_MAX => card,
             _ => self.read(http).await?,
         };
-        Ok(place(&card, http.base(), grpc.map(Service::base)))
+        Ok(choose_endpoint(&card, http.base(), grpc.map(Service::base)))
     }
 
     async fn read(&self, http: &Service) -> Result<AgentCard, String> {
@@ -63,9 +63,9 @@ impl Cards {
 }
 
 /// JSON-RPC is preferred, then HTTP+JSON; gRPC is used where the configuration says so (`grpc_url`) or the card names nothing else.
-fn place(card: &AgentCard, base: &str, grpc_url: Option<&str>) -> Result<Endpoint, String> {
-    let is_spoken = |version: &str| version == "1" || version.starts_with("1.");
-    let usable = |binding: &str| card.supported_interfaces.iter().find(|one| one.protocol_binding == binding && is_spoken(&one.protocol_version));
+fn choose_endpoint(card: &AgentCard, base: &str, grpc_url: Option<&str>) -> Result<Endpoint, String> {
+    let is_supported = |version: &str| version == "1" || version.starts_with("1.");
+    let usable = |binding: &str| card.supported_interfaces.iter().find(|one| one.protocol_binding == binding && is_supported(&one.protocol_version));
     let endpoint = |url: &str, binding: Binding, tenant: &str| Endpoint {
         url: url.trim_end_matches('/').to_owned(),
         binding,
@@ -77,14 +77,14 @@ fn place(card: &AgentCard, base: &str, grpc_url: Option<&str>) -> Result<Endpoin
     }
     let known = [(JSON_RPC, Binding::JsonRpc), (HTTP_JSON, Binding::HttpJson), (GRPC, Binding::Grpc)];
     let found: Option<(&Interface, Binding)> = known.into_iter().find_map(|(name, binding)| usable(name).map(|one| (one, binding)));
-    let (one, binding) = found.ok_or_else(|| "its card names no interface of A2A 1.0 over JSON-RPC, HTTP+JSON or gRPC".to_owned())?;
-    let own = Url::parse(base).map_err(|_| "its address is none")?;
+    let (one, binding) = found.ok_or_else(|| "its card lists no interface of A2A 1.0 over JSON-RPC, HTTP+JSON or gRPC".to_owned())?;
+    let own = Url::parse(base).map_err(|_| "its address is not a URL")?;
     let theirs = match binding {
         Binding::Grpc => Url::parse(&with_scheme(&one.url, own.scheme())),
         Binding::JsonRpc | Binding::HttpJson => Url::parse(&one.url),
     };
-    let theirs = theirs.map_err(|_| "its card names an address that is none")?;
-    if !is_same_place(&own, &theirs) {
+    let theirs = theirs.map_err(|_| "its card names an address that is not a URL")?;
+    if !is_same_server(&own, &theirs) {
         let (host, setting) = (theirs.host_str().unwrap_or_default(), if binding == Binding::Grpc { " as grpc_url" } else { "" });
         return Err(format!("its card names another machine or port ({host}); configure that address{setting} if it is the right one"));
     }
@@ -106,7 +106,7 @@ fn with_scheme(url: &str, scheme: &str) -> String {
 }
 
 /// The same host and port; all names of this machine are one.
-fn is_same_place(one: &Url, other: &Url) -> bool {
+fn is_same_server(one: &Url, other: &Url) -> bool {
     let host = |url: &Url| {
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_ascii_lowercase();
         let is_here = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback() || ip.is_unspecified());
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_card_says_the_path_and_never_the_machine() {
+    fn a_card_sets_the_path_and_never_the_machine() {
         let card = |url: &str, binding: &str, version: &str| AgentCard {
             supported_interfaces: vec![Interface {
                 url: url.into(),
@@ -140,11 +140,11 @@ mod tests {
             ("http://127.0.0.1:9", "http://127.0.0.1:10/rpc", None),
             ("http://127.0.0.1:9", "nonsense", None),
         ] {
-            assert_eq!(place(&card(url, JSON_RPC, "1.0"), base, None).ok().map(|place| place.url).as_deref(), expected, "{base} {url}");
+            assert_eq!(choose_endpoint(&card(url, JSON_RPC, "1.0"), base, None).ok().map(|endpoint| endpoint.url).as_deref(), expected, "{base} {url}");
         }
-        assert!(place(&card("http://a/", "SMTP", "1.0"), "http://a", None).unwrap_err().contains("1.0"));
-        assert!(place(&card("http://a/", JSON_RPC, "0.3"), "http://a", None).is_err());
-        assert_eq!(place(&card("http://a/", HTTP_JSON, "1.0"), "http://a", None).unwrap().binding, Binding::HttpJson);
+        assert!(choose_endpoint(&card("http://a/", "SMTP", "1.0"), "http://a", None).unwrap_err().contains("1.0"));
+        assert!(choose_endpoint(&card("http://a/", JSON_RPC, "0.3"), "http://a", None).is_err());
+        assert_eq!(choose_endpoint(&card("http://a/", HTTP_JSON, "1.0"), "http://a", None).unwrap().binding, Binding::HttpJson);
         for (url, expected) in [
             ("http://localhost:9/a2a/grpc", Some("http://127.0.0.1:9")),
             ("localhost:9", Some("http://127.0.0.1:9")),
@@ -152,12 +152,12 @@ mod tests {
             ("localhost:50051", None),
             ("", None),
         ] {
-            let found = place(&card(url, GRPC, "1.0"), "http://127.0.0.1:9", None);
-            assert_eq!(found.as_ref().ok().map(|place| place.url.as_str()), expected, "{url} {found:?}");
+            let found = choose_endpoint(&card(url, GRPC, "1.0"), "http://127.0.0.1:9", None);
+            assert_eq!(found.as_ref().ok().map(|endpoint| endpoint.url.as_str()), expected, "{url} {found:?}");
         }
-        let other_port = place(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", None).unwrap_err();
+        let other_port = choose_endpoint(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", None).unwrap_err();
         assert!(other_port.contains("grpc_url"), "{other_port}");
-        let configured = place(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", Some("http://127.0.0.1:50051")).unwrap();
+        let configured = choose_endpoint(&card("localhost:50051", GRPC, "1.0"), "http://127.0.0.1:9", Some("http://127.0.0.1:50051")).unwrap();
         assert_eq!((configured.url.as_str(), configured.binding), ("http://127.0.0.1:50051", Binding::Grpc));
     }
 }

@@ -6,19 +6,19 @@ use wire::a2a::{Artifact, Message, Part, Task, TaskState};
 
 const REQUEST_BYTES_MAX: usize = 256 << 10;
 const QUESTION_CHARS_MAX: usize = 4_000;
-const WORDS_CHARS_MAX: usize = 400;
+const MESSAGE_CHARS_MAX: usize = 400;
 const SOURCES_MAX: usize = 50;
 
-/// What the agent is asked: the person's last words, and what others have done for them since.
+/// The request to the agent: the user's last message, and what other agents have done for it since.
 pub(super) fn request_of(input: &Value) -> String {
     let turns: Vec<&Value> = input.get("messages").and_then(Value::as_array).into_iter().flatten().collect();
-    let said = |turn: &Value| turn["content"].as_str().unwrap_or_default().to_owned();
+    let content = |turn: &Value| turn["content"].as_str().unwrap_or_default().to_owned();
     let Some(last) = turns.iter().rposition(|turn| turn["role"] == "user") else {
         return input.get("question").and_then(Value::as_str).map_or_else(|| input.to_string(), str::to_owned);
     };
-    let mut text = said(turns[last]);
+    let mut text = content(turns[last]);
     let others: Vec<String> =
-        turns[last + 1..].iter().map(|turn| format!("{}: {}", turn["name"].as_str().unwrap_or("another agent"), said(turn))).collect();
+        turns[last + 1..].iter().map(|turn| format!("{}: {}", turn["name"].as_str().unwrap_or("another agent"), content(turn))).collect();
     if !others.is_empty() {
         text = format!("{text}\n\nDone for this so far:\n{}", others.join("\n"));
     }
@@ -29,27 +29,27 @@ pub(super) fn of_message(name: &str, input: &Value, message: &Message) -> Value 
     completed(name, input, &text_of(&message.parts), &[])
 }
 
-/// The reply of a task that rests.
+/// The reply of a task that has ended or waits for an answer.
 pub(super) fn of_task(name: &str, input: &Value, task: &Task) -> Result<Value, Failure> {
-    let said = task.status.message.as_ref().map(|message| text_of(&message.parts)).unwrap_or_default();
-    let why = |otherwise: &str| if said.is_empty() { otherwise.to_owned() } else { said.chars().take(WORDS_CHARS_MAX).collect() };
+    let status_text = task.status.message.as_ref().map(|message| text_of(&message.parts)).unwrap_or_default();
+    let why = |otherwise: &str| if status_text.is_empty() { otherwise.to_owned() } else { status_text.chars().take(MESSAGE_CHARS_MAX).collect() };
     match task.status.state {
         TaskState::Completed => {
             let artifacts = task.artifacts.as_deref().unwrap_or_default();
             let texts: Vec<String> = artifacts.iter().map(|artifact| text_of(&artifact.parts)).filter(|text| !text.trim().is_empty()).collect();
-            let text = if texts.is_empty() { said } else { texts.join("\n\n") };
+            let text = if texts.is_empty() { status_text } else { texts.join("\n\n") };
             Ok(completed(name, input, &text, artifacts))
         }
-        TaskState::InputRequired | TaskState::AuthRequired => Ok(asking(task, &why("It needs something and does not say what."))),
+        TaskState::InputRequired | TaskState::AuthRequired => Ok(question_of(task, &why("It needs input and does not say which."))),
         TaskState::Failed => Err(Failure::new(FailureKind::Tool, format!("its task failed: {}", why("it does not say why")))),
         TaskState::Canceled => Err(Failure::new(FailureKind::Tool, format!("its task was cancelled there: {}", why("it does not say why")))),
         TaskState::Rejected => Err(Failure::new(FailureKind::Refused, format!("it rejected the task: {}", why("it does not say why")))),
-        TaskState::Unspecified | TaskState::Submitted | TaskState::Working => Err(Failure::new(FailureKind::Internal, "its task does not rest")),
+        TaskState::Unspecified | TaskState::Submitted | TaskState::Working => Err(Failure::new(FailureKind::Internal, "its task has neither ended nor asked a question")),
     }
 }
 
-/// A question for the person at this end, with the place its answer belongs to.
-fn asking(task: &Task, prompt: &str) -> Value {
+/// A question for the user, with the task that its answer is sent to.
+fn question_of(task: &Task, prompt: &str) -> Value {
     let message = task.status.message.as_ref();
     let data = message.into_iter().flat_map(|message| &message.parts).find_map(|part| part.data.as_ref());
     let prompt = data.and_then(|data| data["question"].as_str()).unwrap_or(prompt);
@@ -59,19 +59,19 @@ fn asking(task: &Task, prompt: &str) -> Value {
     json!({ "messages": [], "context": { "waiting": [{ "prompt": prompt, "schema": schema, "task": task.id, "question": question }] } })
 }
 
-/// All text of parts; what an agent sent in pieces is one text.
+/// The text of all parts, joined.
 fn text_of(parts: &[Part]) -> String {
     parts.iter().filter_map(|part| part.text.as_deref()).collect()
 }
 
-/// A state with the agent's message. A task that is completed says by that what an agent of a team says in words: that it did what it was asked for.
+/// A state with the agent's message. An agent of the team reports in its text that it completed a capability; here the completed task reports that.
 fn completed(name: &str, input: &Value, text: &str, artifacts: &[Artifact]) -> Value {
     let is_signal = ["completed_capability", "failed_capability"].iter().any(|signal| text.contains(signal));
     let capability = input.pointer("/context/capability").and_then(Value::as_str).filter(|_| !is_signal);
     let message = |content: String| json!([{ "role": "assistant", "content": content, "name": name }]);
     let Some(capability) = capability else { return json!({ "messages": message(text.to_owned()), "context": {} }) };
     let sources = sources_of(artifacts);
-    let topic: String = request_of(input).chars().take(WORDS_CHARS_MAX).collect();
+    let topic: String = request_of(input).chars().take(MESSAGE_CHARS_MAX).collect();
     let mut data = json!({ "text": text, "sources": sources });
     if capability == "research" {
         data["research_summary"] = json!({ "topic": topic, "summary": text, "key_points": [], "sources": sources });
@@ -100,13 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn the_request_has_the_persons_words_and_what_was_done_since() {
+    fn the_request_is_the_last_message_and_what_was_done_since() {
         assert_eq!(request_of(&input()), "research tides\n\nDone for this so far:\nwriter: noted");
         assert_eq!(request_of(&json!({ "question": "tides?" })), "tides?");
     }
 
     #[test]
-    fn a_task_that_rests_is_a_reply() {
+    fn a_task_that_ended_or_waits_is_a_reply() {
         let task = |state: TaskState, artifacts: Value, message: Value| -> Task {
             serde_json::from_value(json!({ "id": "t", "status": { "state": state, "message": message }, "artifacts": artifacts })).unwrap()
         };

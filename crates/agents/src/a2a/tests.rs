@@ -1,4 +1,4 @@
-//! Against a server of a few lines that says whatever a test wants it to.
+//! Against a small server whose replies each test chooses.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -24,17 +24,20 @@ fn card_of(request: &str, binding: &str, has_streams: bool) -> Value {
     })
 }
 
-/// An agent whose operations answer what `say` makes of their names and parameters.
-async fn agent(has_streams: bool, say: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Peer {
+/// An agent whose operations answer what `respond` makes of their names and parameters; `null` closes the connection.
+async fn agent(has_streams: bool, respond: impl Fn(&str, &Value) -> Value + Send + Sync + 'static) -> Peer {
     peer(move |request| {
         if request.starts_with("GET /.well-known/") {
             return answer("200 OK", "", &card_of(request, JSON_RPC, has_streams).to_string());
         }
         let body: Value = serde_json::from_str(request.split_once("\r\n\r\n").unwrap().1).unwrap();
-        let reply = say(body["method"].as_str().unwrap(), &body["params"]);
+        let reply = respond(body["method"].as_str().unwrap(), &body["params"]);
+        if reply.is_null() {
+            return Vec::new();
+        }
         match reply.get("stream").and_then(Value::as_array) {
-            Some(told) => {
-                let frames: String = told.iter().map(|told| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": told }))).collect();
+            Some(updates) => {
+                let frames: String = updates.iter().map(|update| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": update }))).collect();
                 answer("200 OK", "content-type: text/event-stream\r\n", &frames)
             }
             None => answer("200 OK", "content-type: application/json\r\n", &reply.to_string()),
@@ -67,20 +70,24 @@ fn done() -> Value {
 }
 
 async fn call(peer: &Peer, context: Value) -> (Result<Value, Failure>, String) {
+    call_as("sea", peer, context).await
+}
+
+async fn call_as(name: &str, peer: &Peer, context: Value) -> (Result<Value, Failure>, String) {
     let input = json!({ "messages": [{ "role": "user", "content": "tides?" }], "context": context });
     let jobs = scripted::jobs(&[graph::agent("a2a/sea", input)]);
     let Effect::CallAgent(called) = &*jobs[0].effect else { panic!("it is a call") };
-    let told = std::sync::Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
-    let progress = Progress::to(move |text| heard.lock().unwrap().push_str(text));
+    let streamed = std::sync::Arc::new(Mutex::new(String::new()));
+    let sink = streamed.clone();
+    let progress = Progress::to(move |text| sink.lock().unwrap().push_str(text));
     let agent = Agent::new(&peer.url, "", None, None).unwrap();
-    let reply = agent.call("sea", &called.input, &jobs[0], &progress).await;
-    let told = told.lock().unwrap().clone();
-    (reply.result, told)
+    let reply = agent.call(name, &called.input, &jobs[0], &progress).await;
+    let streamed = streamed.lock().unwrap().clone();
+    (reply.result, streamed)
 }
 
 fn calls(peer: &Peer, method: &str) -> usize {
-    peer.heard.lock().unwrap().iter().filter(|request| request.contains(&format!("\"method\":\"{method}\""))).count()
+    peer.requests.lock().unwrap().iter().filter(|request| request.contains(&format!("\"method\":\"{method}\""))).count()
 }
 
 #[tokio::test]
@@ -96,12 +103,12 @@ async fn p3_a_call_is_a_task_that_is_streamed_and_read_at_its_end() {
         _ => result(done()),
     })
     .await;
-    let (reply, told) = call(&peer, json!({ "capability": "research" })).await;
+    let (reply, streamed) = call(&peer, json!({ "capability": "research" })).await;
     assert!(reply.unwrap()["messages"][0]["content"].as_str().unwrap().contains("completed_capability"));
-    assert_eq!(told, "The moon.");
-    let heard = peer.heard.lock().unwrap().join("\n").to_lowercase();
+    assert_eq!(streamed, "The moon.");
+    let requests = peer.requests.lock().unwrap().join("\n").to_lowercase();
     for expected in ["a2a-version: 1.0", "x-baton-depth: 1", "idempotency-key: ", "tides?"] {
-        assert!(heard.contains(expected), "{expected}: {heard}");
+        assert!(requests.contains(expected), "{expected}: {requests}");
     }
 }
 
@@ -120,6 +127,22 @@ async fn p3_a_task_that_an_earlier_attempt_started_is_followed_and_not_started_a
     assert_eq!((calls(&peer, "SendStreamingMessage"), calls(&peer, "GetTask"), calls(&peer, "SubscribeToTask")), (0, 2, 1));
 }
 
+/// The name of the agent is in every message, so a decision that read messages would take both for the same.
+#[tokio::test]
+async fn p8_a_broken_connection_is_opened_again_and_a_task_that_is_gone_is_reported_at_once() {
+    for (first, is_answered, reads) in [(Value::Null, true, 2), (error(TASK_NOT_FOUND), false, 1)] {
+        let read = AtomicUsize::new(0);
+        let peer = agent(false, move |method, _| match method {
+            "ListTasks" => result(json!({ "tasks": [{ "id": "t1" }] })),
+            "GetTask" if read.fetch_add(1, Ordering::SeqCst) == 0 => first.clone(),
+            _ => result(done()),
+        })
+        .await;
+        let (reply, _) = call_as("one that no longer has its task", &peer, json!({})).await;
+        assert_eq!((reply.is_ok(), calls(&peer, "GetTask")), (is_answered, reads), "{reply:?}");
+    }
+}
+
 #[tokio::test]
 async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
     let asks = || {
@@ -136,7 +159,7 @@ async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
     .await;
     let waiting = call(&peer, json!({})).await.0.unwrap()["context"]["waiting"][0].clone();
     assert_eq!((&waiting["prompt"], &waiting["task"], &waiting["question"]), (&json!("Which sea?"), &json!("t1"), &json!("q1")));
-    for (asked, expected) in [("q1", 1), ("q0", 0)] {
+    for (question, expected) in [("q1", 1), ("q0", 0)] {
         let looks = AtomicUsize::new(0);
         let peer = agent(false, move |method, params| match method {
             "SendMessage" => {
@@ -147,7 +170,7 @@ async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
             _ => result(done()),
         })
         .await;
-        let answers = json!({ "answers": [{ "task": "t1", "question": asked, "value": "the North Sea" }] });
+        let answers = json!({ "answers": [{ "task": "t1", "question": question, "value": "the North Sea" }] });
         assert!(call(&peer, answers).await.0.is_ok());
         assert_eq!(calls(&peer, "SendMessage"), expected, "an answer to a question that is not open any more is not sent");
     }
@@ -156,7 +179,7 @@ async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
 #[tokio::test]
 async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
     use graph::Retry;
-    for (reply, kind, retry, words) in [
+    for (reply, kind, retry, message) in [
         (error(wire::a2a::error::INVALID_PARAMS), FailureKind::Invalid, Retry::No, "refused: no"),
         (error(wire::a2a::error::INTERNAL), FailureKind::Tool, Retry::Yes, "refused: no"),
         (error(wire::a2a::error::UNSUPPORTED_OPERATION), FailureKind::Refused, Retry::No, "refused: no"),
@@ -173,7 +196,7 @@ async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
         })
         .await;
         let failure = call(&peer, json!({})).await.0.unwrap_err();
-        assert!((failure.kind, failure.retry) == (kind, retry) && failure.message.contains(words), "{shown}: {failure:?}");
+        assert!((failure.kind, failure.retry) == (kind, retry) && failure.message.contains(message), "{shown}: {failure:?}");
     }
     let forgetful = agent(false, |method, _| match method {
         "ListTasks" => result(json!({ "tasks": [{ "id": "t1" }] })),
@@ -192,7 +215,7 @@ async fn p8_what_an_agent_of_a2a_refuses_is_sorted_by_who_can_help() {
 }
 
 #[tokio::test]
-async fn p3_http_json_is_spoken_too() {
+async fn p3_http_json_is_supported() {
     let peer = peer(|request| {
         let first = request.lines().next().unwrap_or_default();
         match first {
@@ -216,20 +239,20 @@ async fn p3_http_json_is_spoken_too() {
 /// What a server of gRPC answers to one call: the body, and the trailers after it.
 type GrpcAnswer = (Vec<u8>, Vec<(&'static str, String)>);
 
-/// A server of HTTP/2 that answers what `say` makes of a method and its message.
-async fn grpc_server(say: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> String {
+/// A server of HTTP/2 that answers what `respond` makes of a method and its message.
+async fn grpc_server(respond: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> String {
     use http_body_util::{BodyExt as _, StreamBody};
     use hyper::body::{Bytes, Frame, Incoming};
     use hyper_util::rt::{TokioExecutor, TokioIo};
 
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let say = std::sync::Arc::new(say);
+    let respond = std::sync::Arc::new(respond);
     tokio::spawn(async move {
-        while let Ok((line, _)) = listener.accept().await {
-            let say = say.clone();
+        while let Ok((stream, _)) = listener.accept().await {
+            let respond = respond.clone();
             let service = hyper::service::service_fn(move |request: http::Request<Incoming>| {
-                let say = say.clone();
+                let respond = respond.clone();
                 async move {
                     assert_eq!(
                         (&request.headers()["te"], &request.headers()["content-type"]),
@@ -238,20 +261,20 @@ async fn grpc_server(say: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'st
                     assert!(["a2a-version", "x-baton-depth", "idempotency-key"].iter().all(|name| request.headers().contains_key(*name)));
                     let method = request.uri().path().rsplit('/').next().unwrap_or_default().to_owned();
                     let body = request.into_body().collect().await.unwrap().to_bytes();
-                    let (bytes, trailers) = say(&method, &body);
+                    let (bytes, trailers) = respond(&method, &body);
                     let trailers = trailers.into_iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect();
                     let frames = [Frame::data(Bytes::from(bytes)), Frame::trailers(trailers)];
                     let body = StreamBody::new(futures::stream::iter(frames.map(Ok::<_, std::convert::Infallible>)));
                     http::Response::builder().header("content-type", "application/grpc").body(body)
                 }
             });
-            tokio::spawn(hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(line), service));
+            tokio::spawn(hyper::server::conn::http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service));
         }
     });
     url
 }
 
-fn went_well(message: &impl prost::Message) -> GrpcAnswer {
+fn succeeded(message: &impl prost::Message) -> GrpcAnswer {
     (wire::a2a::grpc::frame(message), vec![("grpc-status", "0".to_owned())])
 }
 
@@ -264,29 +287,29 @@ fn in_proto(value: Value) -> wire::a2a::proto::Task {
 }
 
 /// A card over HTTP that names gRPC at another port, and the agent there.
-async fn call_grpc(has_streams: bool, say: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> (Result<Value, Failure>, String) {
-    let grpc_url = grpc_server(say).await;
+async fn call_grpc(has_streams: bool, respond: impl Fn(&str, &[u8]) -> GrpcAnswer + Send + Sync + 'static) -> (Result<Value, Failure>, String) {
+    let grpc_url = grpc_server(respond).await;
     let card = peer(move |request| answer("200 OK", "", &card_of(request, wire::a2a::card::GRPC, has_streams).to_string())).await;
     let input = json!({ "messages": [{ "role": "user", "content": "tides?" }], "context": { "capability": "research" } });
     let jobs = scripted::jobs(&[graph::agent("a2a/sea", input)]);
     let Effect::CallAgent(called) = &*jobs[0].effect else { panic!("it is a call") };
-    let told = std::sync::Arc::new(Mutex::new(String::new()));
-    let heard = told.clone();
+    let streamed = std::sync::Arc::new(Mutex::new(String::new()));
+    let sink = streamed.clone();
     let agent = Agent::new(&card.url, "", Some(&grpc_url), Some("sesame".to_owned())).unwrap();
-    let reply = agent.call("sea", &called.input, &jobs[0], &Progress::to(move |text| heard.lock().unwrap().push_str(text))).await;
-    let told = told.lock().unwrap().clone();
-    (reply.result, told)
+    let reply = agent.call("sea", &called.input, &jobs[0], &Progress::to(move |text| sink.lock().unwrap().push_str(text))).await;
+    let streamed = streamed.lock().unwrap().clone();
+    (reply.result, streamed)
 }
 
 #[tokio::test]
-async fn p3_grpc_is_spoken_too() {
+async fn p3_grpc_is_supported() {
     use wire::a2a::proto;
     for has_streams in [true, false] {
-        let (reply, told) = call_grpc(has_streams, |method, body| match method {
+        let (reply, streamed) = call_grpc(has_streams, |method, body| match method {
             "ListTasks" => {
                 let request: proto::ListTasksRequest = wire::a2a::grpc::read_one(body).unwrap();
                 assert_eq!(request.context_id.len(), 36);
-                went_well(&proto::ListTasksResponse::default())
+                succeeded(&proto::ListTasksResponse::default())
             }
             "SendMessage" => {
                 let request: proto::SendMessageRequest = wire::a2a::grpc::read_one(body).unwrap();
@@ -294,26 +317,26 @@ async fn p3_grpc_is_spoken_too() {
                 assert!(
                     request.message.unwrap().parts[0].text.as_ref().unwrap().contains("tides?") && request.configuration.unwrap().return_immediately
                 );
-                went_well(&proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(
+                succeeded(&proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(
                     serde_json::from_value(task("TASK_STATE_WORKING", json!({}))).unwrap(),
                 ))))
             }
             "SendStreamingMessage" => {
-                let told = [
+                let updates = [
                     json!({ "task": task("TASK_STATE_SUBMITTED", json!({})) }),
                     json!({ "artifactUpdate": { "taskId": "t1", "artifact": { "artifactId": "a", "parts": [{ "text": "The moon." }] } } }),
                 ];
-                let frames = told.map(|told| {
-                    wire::a2a::grpc::frame(&proto::StreamResponse::from(serde_json::from_value::<wire::a2a::StreamResponse>(told).unwrap()))
+                let frames = updates.map(|update| {
+                    wire::a2a::grpc::frame(&proto::StreamResponse::from(serde_json::from_value::<wire::a2a::StreamResponse>(update).unwrap()))
                 });
                 (frames.concat(), vec![("grpc-status", "0".to_owned())])
             }
-            "GetTask" => went_well(&in_proto(done())),
+            "GetTask" => succeeded(&in_proto(done())),
             other => panic!("{other}"),
         })
         .await;
         assert!(reply.unwrap()["messages"][0]["content"].as_str().unwrap().contains("The moon."));
-        assert_eq!(told, if has_streams { "The moon." } else { "" });
+        assert_eq!(streamed, if has_streams { "The moon." } else { "" });
     }
 }
 
@@ -321,7 +344,7 @@ async fn p3_grpc_is_spoken_too() {
 async fn p8_what_grpc_refuses_is_sorted_by_who_can_help() {
     use wire::a2a::error::{CONTENT_TYPE_NOT_SUPPORTED, INTERNAL};
     let status = |code: &str| -> GrpcAnswer { (Vec::new(), vec![("grpc-status", code.to_owned()), ("grpc-message", "not%20now".to_owned())]) };
-    for (answer, kind, words) in [
+    for (answer, kind, message) in [
         (refused_with(CONTENT_TYPE_NOT_SUPPORTED), FailureKind::Invalid, "no"),
         (refused_with(INTERNAL), FailureKind::Tool, "no"),
         (status("16"), FailureKind::Refused, "check its token"),
@@ -343,7 +366,7 @@ async fn p8_what_grpc_refuses_is_sorted_by_who_can_help() {
             )
             .await;
         let failure = reply.unwrap_err();
-        assert!(failure.kind == kind && failure.message.contains(words), "{words}: {failure:?}");
+        assert!(failure.kind == kind && failure.message.contains(message), "{message}: {failure:?}");
     }
 }
 
@@ -352,8 +375,8 @@ async fn p8_what_grpc_refuses_is_sorted_by_who_can_help() {
 async fn p8_mangled_grpc_replies_never_panic_or_hang() {
     use wire::a2a::proto;
     let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });
-    let told = proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(serde_json::from_value(done()).unwrap())));
-    let whole: &'static [u8] = wire::a2a::grpc::frame(&told).leak();
+    let update = proto::StreamResponse::from(wire::a2a::StreamResponse::Task(Box::new(serde_json::from_value(done()).unwrap())));
+    let whole: &'static [u8] = wire::a2a::grpc::frame(&update).leak();
     let count = mangled::count();
     let replies = Mutex::new(mangled::mangled(whole, 0x9e37_79b9_7f4a_7c15));
     // Over a connection, a part of them: each is a request.
@@ -361,31 +384,31 @@ async fn p8_mangled_grpc_replies_never_panic_or_hang() {
     let card = peer(move |request| answer("200 OK", "", &card_of(request, wire::a2a::card::GRPC, true).to_string())).await;
     let agent = Agent::new(&card.url, "", Some(&url), None).unwrap();
     let jobs = scripted::jobs(&[graph::agent("a2a/sea", input.clone())]);
-    let line = agent.line("sea", &jobs[0]).await.unwrap();
+    let client = agent.client("sea", &jobs[0]).await.unwrap();
     let request = SendMessage { message: Some(Message::default()), ..SendMessage::default() };
     let (mut good, mut refused) = (0, 0);
     for number in 0..count.div_ceil(10) {
         let op = if number % 2 == 0 { Op::Send(&request) } else { Op::Stream(&request) };
-        let heard = async {
+        let sent = async {
             match op {
-                Op::Stream(_) => line.stream(op, &Progress::nowhere()).await.map(|heard| heard.task.is_some()),
-                _ => line.call(op).await.map(|reply| SendResult::read(&reply).is_some()),
+                Op::Stream(_) => client.stream(op, &Progress::nowhere()).await.map(|sent| sent.task.is_some()),
+                _ => client.call(op).await.map(|reply| SendResult::read(&reply).is_some()),
             }
         };
-        match tokio::time::timeout(Duration::from_secs(20), heard).await.expect("it hangs") {
+        match tokio::time::timeout(Duration::from_secs(20), sent).await.expect("it hangs") {
             Ok(true) => good += 1,
             Ok(false) => refused += 1,
-            Err(trouble) => {
+            Err(error) => {
                 refused += 1;
-                assert!(!trouble.failure("sea").message.is_empty());
+                assert!(!error.failure("sea").message.is_empty());
             }
         }
     }
     assert!(good > 0 && refused > 0, "{good} good, {refused} refused");
     let mut good = 0;
     for bytes in mangled::mangled(whole, 0x2545_f491_4f6c_dd1d).take(count) {
-        let Ok(told) = wire::a2a::grpc::read_one::<proto::StreamResponse>(&bytes) else { continue };
-        if let Some(wire::a2a::StreamResponse::Task(task)) = told.told() {
+        let Ok(update) = wire::a2a::grpc::read_one::<proto::StreamResponse>(&bytes) else { continue };
+        if let Some(wire::a2a::StreamResponse::Task(task)) = update.into_update() {
             good += usize::from(reply::of_task("sea", &input, &task).is_ok());
         }
     }
@@ -396,13 +419,13 @@ async fn p8_mangled_grpc_replies_never_panic_or_hang() {
 #[test]
 fn p8_mangled_tasks_never_panic() {
     let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });
-    let told = json!({ "task": done() }).to_string();
+    let update = json!({ "task": done() }).to_string();
     let (mut good, count) = (0, mangled::count());
-    for bytes in mangled::mangled(told.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(count) {
+    for bytes in mangled::mangled(update.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(count) {
         let Ok(reply) = serde_json::from_slice::<Value>(&bytes) else { continue };
-        let heard = SendResult::read(&reply);
+        let sent = SendResult::read(&reply);
         if let Ok(task) = serde_json::from_value::<Task>(reply["task"].clone()) {
-            good += usize::from(heard.is_some() && reply::of_task("sea", &input, &task).is_ok());
+            good += usize::from(sent.is_some() && reply::of_task("sea", &input, &task).is_ok());
         }
         if let Some(refusal) = reply.get("error").and_then(Value::as_object) {
             let _ = wire::a2a::error::read(refusal);

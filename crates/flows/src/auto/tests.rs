@@ -230,7 +230,7 @@ fn x2_the_chosen_flow_gets_the_input_and_its_output_is_passed_on() {
     assert!(graph::Run::start(&search, graph::Start::new("search", "t", "r", call.input.clone())).is_ok());
     let output = driven.output();
     assert_eq!((&output["flow"], &output["extra"], &output["chosen"]["flow"]), (&json!("search"), &json!(1), &json!("search")));
-    assert_eq!(driven.said, [("user".to_owned(), "Please look up tokio".to_owned()), ("assistant".to_owned(), "from search".to_owned())]);
+    assert_eq!(driven.messages, [("user".to_owned(), "Please look up tokio".to_owned()), ("assistant".to_owned(), "from search".to_owned())]);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn x2_a_flow_that_reports_that_it_cannot_hands_over_once() {
     assert_eq!(driven.answer(), "from reason");
     assert_eq!(driven.note("flow"), Some(&json!({ "flow": "reason", "why": "direct cannot do it: it needs a tool", "by": "hand_over" })));
     assert_eq!(driven.output()["handed_over"], json!({ "from": "direct", "why": "direct cannot do it: it needs a tool" }));
-    assert_eq!(driven.said.len(), 2, "the conversation has one answer: {:?}", driven.said);
+    assert_eq!(driven.messages.len(), 2, "the conversation has one answer: {:?}", driven.messages);
 
     let nothing = json!({ "answer": "I have no tool for this.", "flow": "search", "sources": [], "thinking_steps": [] });
     let searched = auto("Please look up tokio", &json!({}), |name| (name == "search").then(|| Ok(nothing.clone())));
@@ -323,7 +323,7 @@ fn x2_a_flow_that_fails_gives_way_to_the_direct_one_unless_it_may_have_done_some
     ] {
         let driven = auto(question, &json!({}), fails(kind));
         assert!(matches!(driven.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("failed: no luck")), "{question}");
-        assert!(driven.said.is_empty());
+        assert!(driven.messages.is_empty());
     }
 }
 

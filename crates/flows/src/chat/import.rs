@@ -42,8 +42,8 @@ fn take_over(s: &mut Rows, _: &Replies<'_>) -> Go {
     for row in &s.rows {
         go = go.say("user", row.query.as_str());
         // The result of the last executed stage is what the user saw.
-        let told = [&row.insights, &row.reviewed_summary, &row.summary, &row.search_results].into_iter().find(|text| !text.trim().is_empty());
-        go = told.into_iter().fold(go, |go, text| go.say("assistant", text.as_str()));
+        let reply_text = [&row.insights, &row.reviewed_summary, &row.summary, &row.search_results].into_iter().find(|text| !text.trim().is_empty());
+        go = reply_text.into_iter().fold(go, |go, text| go.say("assistant", text.as_str()));
     }
     go
 }

@@ -316,7 +316,7 @@ fn fold_intent(s: &mut Chat, replies: &Replies<'_>) -> Go {
         Ok(detected) => (detected.intent, "model"),
         Err(failure) => {
             s.model_failure = no_model::is_down(&failure).then(|| failure.message.clone());
-            match failure.said.as_deref().and_then(words::intent_named) {
+            match failure.output.as_deref().and_then(words::intent_named) {
                 Some(intent) => (intent, "model"),
                 None => (intent_by_words(&s.question), "words"),
             }
@@ -427,7 +427,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             };
             answer::finish(&words, &[], false)
         }
-        Ok(said) => return checked(s, Unchecked::new(said, shown, s.strict, s.means())),
+        Ok(draft) => return checked(s, Unchecked::new(draft, shown, s.strict, s.means())),
         Err(failure) if no_model::is_down(&failure) => {
             return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.full_question(), LISTED_TOKENS_MAX));
         }

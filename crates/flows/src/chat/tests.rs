@@ -53,7 +53,7 @@ fn the_verifier_judges_an_answer_unless_rules_are_set() {
                 other => panic!("{other}"),
             })
         });
-        assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.asked());
+        assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.effect_names());
         assert_eq!(end.output()["sentences"][0]["by"].as_str(), is_judged.then_some("verifier"));
     }
 }
@@ -67,8 +67,8 @@ fn with_verifier(mut input: Value) -> Value {
 fn c2_the_intent_is_detected_with_the_last_five_messages() {
     let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
     let Effect::CallModel(call) = &end.effects[0] else { panic!() };
-    let told: Vec<&str> = call.messages[1..].iter().map(|message| message.content.as_str()).collect();
-    assert_eq!(told, ["a2", "q3", "a3", "q4", "a4", "Latest trends in AI"]);
+    let prompt_text: Vec<&str> = call.messages[1..].iter().map(|message| message.content.as_str()).collect();
+    assert_eq!(prompt_text, ["a2", "q3", "a3", "q4", "a4", "Latest trends in AI"]);
     assert_eq!(call.purpose, "intent");
     for (name, node) in [("search", "plan"), ("summarize", "plan"), ("conversation_query", "recall")] {
         let end = check(json!({ "question": "x", "history": said(2) }), &intent(name), &stages(&[name]));
@@ -123,7 +123,7 @@ fn c2_without_a_usable_intent_words_decide() {
 
 #[test]
 fn s7_what_a_model_said_in_the_wrong_form_is_still_read() {
-    let refused = |words: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(words));
+    let refused = |words: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(words));
     for (words, expected, by) in [
         ("I would summarize.", Intent::Summarize, "model"),
         ("{\"intent\": \"conversation_query\", \"why\": \"…\"}", Intent::ConversationQuery, "model"),
@@ -167,8 +167,8 @@ fn c3_what_a_row_holds_is_not_computed_again() {
     let half = json!({ "question": "Latest trends", "history": said(1), "settings": { "row": row } });
     let end = check(half, &intent("summarize"), &stages(&["search", "summarize"]));
     assert_eq!(end.output()["executed_stages"], json!(["summarize"]));
-    let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(told.contains("need not run again: search"), "{told}");
+    let prompt_text = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(prompt_text.contains("need not run again: search"), "{prompt_text}");
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn c4_search_stores_text_and_confidence() {
     assert_eq!(output["row"]["search_results"], "Agents are the latest trend in AI.");
     assert_eq!((&output["row"]["search_confidence"], &output["row"]["turn"]), (&json!(0.8), &json!(1)));
     assert_eq!(output["sources"][0]["address"], "https://trends.example");
-    assert_eq!(end.said[1].1, output["answer"].as_str().unwrap());
+    assert_eq!(end.messages[1].1, output["answer"].as_str().unwrap());
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_follow_up_is_searched_with_what_it_follows() {
     let input = json!({ "question": "And in 2020?", "history": history, "settings": { "row": row } });
     let end = check(input, &intent("search"), &stages(&["search"]));
     assert!(end.effects.contains(&graph::tool("search.search", json!({ "query": "Who won the cup in 2019? And in 2020?" }))), "{:?}", end.effects);
-    assert_eq!((&end.output()["row"]["query"], end.said[0].1.as_str()), (&json!("And in 2020?"), "And in 2020?"), "what was said is kept");
+    assert_eq!((&end.output()["row"]["query"], end.messages[0].1.as_str()), (&json!("And in 2020?"), "And in 2020?"), "what was said is kept");
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     let end = changed(json!({ "question": "x" }), &down(), &down(), &[("answer", down())]);
     assert!(is_failed(&end), "{:?}", end.outcome);
     assert!(end.notes(crate::no_model::FOUND)[0]["answer"].as_str().unwrap().contains("Agents are the latest trend in AI [1]"));
-    assert!(end.said.is_empty());
+    assert!(end.messages.is_empty());
     let nothing = Reply::ok(json!({ "text": "", "data": null, "spans": [] }));
     let end = changed(json!({ "question": "x" }), &down(), &down(), &[("search.search", nothing)]);
     assert!(is_failed(&end), "nothing found: {:?}", end.outcome);
@@ -295,8 +295,8 @@ fn c6_a_conversation_query_is_answered_from_the_history_alone() {
     let end = check(json!({ "question": "What did we discuss?", "history": said(3) }), &intent("conversation_query"), &stages(&["search"]));
     assert_eq!(end.path, ["intent", "recall"]);
     assert_eq!((end.count("model plan"), end.effects.iter().filter(|effect| effect.kind() == "tool").count()), (0, 0));
-    let told = words(end.effects.last().unwrap());
-    assert!(told.contains("user: q1\nassistant: a1") && told.contains("assistant: a3"), "{told}");
+    let prompt_text = words(end.effects.last().unwrap());
+    assert!(prompt_text.contains("user: q1\nassistant: a1") && prompt_text.contains("assistant: a3"), "{prompt_text}");
     assert_eq!(end.output()["executed_stages"], json!(["conversation_query"]));
     let fallback = changed(
         json!({ "question": "What did we discuss?", "history": said(2) }),
@@ -322,7 +322,7 @@ fn c8_the_response_has_intent_stages_results_and_the_last_five_messages() {
     let last: Vec<Message> = serde_json::from_value(output["last_messages"].clone()).unwrap();
     let last: Vec<&str> = last.iter().map(|message| message.content.as_str()).collect();
     assert_eq!(last, ["a3", "q4", "a4", "Latest trends in AI", output["answer"].as_str().unwrap()]);
-    assert_eq!(end.said.len(), 2);
+    assert_eq!(end.messages.len(), 2);
 }
 
 fn row(query: &str, text: &str) -> Row {
@@ -367,8 +367,8 @@ fn c7_an_import_says_in_the_thread_what_the_rows_say() {
     let rows = vec![row("What is \u{0}it?", "=1+1"), Row { query: "Nothing came".into(), turn: 9, ..Row::default() }];
     let end = play(super::IMPORT, json!({ "rows": rows }), &mut |effect, _| panic!("{effect:?}"));
     assert_eq!(end.output()["rows"], json!(rows));
-    let told: Vec<(&str, &str)> = end.said.iter().map(|(role, content)| (role.as_str(), content.as_str())).collect();
-    assert_eq!(told, [("user", "What is \u{0}it?"), ("assistant", "=1+1"), ("user", "Nothing came")]);
+    let messages: Vec<(&str, &str)> = end.messages.iter().map(|(role, content)| (role.as_str(), content.as_str())).collect();
+    assert_eq!(messages, [("user", "What is \u{0}it?"), ("assistant", "=1+1"), ("user", "Nothing came")]);
 }
 
 #[test]

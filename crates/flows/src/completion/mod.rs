@@ -262,7 +262,7 @@ mod tests {
     fn without_tools_and_form_the_flow_answers() {
         let driven = driven(json!({}), &[], &[]);
         assert_eq!((driven.answer(), driven.effects().count()), ("It rains.", 1));
-        assert_eq!(driven.said.len(), 2);
+        assert_eq!(driven.messages.len(), 2);
     }
 
     #[test]

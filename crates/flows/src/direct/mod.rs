@@ -178,12 +178,12 @@ fn ask(s: &Direct) -> Ask {
 
 fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
     let go = match claims::read_reply(replies, s.is_in_facts()) {
-        Ok(said) if s.settings.may_decline && said.markdown.trim().starts_with(DECLINES) => {
+        Ok(draft) if s.settings.may_decline && draft.markdown.trim().starts_with(DECLINES) => {
             s.declined = Some("it needs a tool".to_owned());
             s.answer = answer::finish(DECLINED, &[], false);
             Go::end().note("declined", "it needs a tool")
         }
-        Ok(said) => return checked(s, Unchecked::new(said, s.shown.clone(), s.strict, s.means())),
+        Ok(draft) => return checked(s, Unchecked::new(draft, s.shown.clone(), s.strict, s.means())),
         Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),
         Err(failure) => {
             s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(roles, ["system", "user", "assistant", "user"]);
         assert_eq!((call.messages[3].content.as_str(), &call.schema), ("Why?", &None));
         assert_eq!((driven.answer(), driven.output()["flow"].as_str()), ("Because.", Some("direct")));
-        assert_eq!(driven.said, [("user".to_owned(), "Why?".to_owned()), ("assistant".to_owned(), "Because.".to_owned())]);
+        assert_eq!(driven.messages, [("user".to_owned(), "Why?".to_owned()), ("assistant".to_owned(), "Because.".to_owned())]);
     }
 
     #[test]
@@ -346,7 +346,7 @@ mod tests {
         let down = direct(input.clone(), Ok(passages(&[FACT])), silent());
         assert!(matches!(down.outcome, Outcome::Failed { ref fault } if fault.to_string().contains("no model answered: no key")));
         assert!(down.note(no_model::FOUND).unwrap()["answer"].as_str().unwrap().contains("last checkpoint [1]"));
-        assert!(down.said.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.said);
+        assert!(down.messages.is_empty(), "a failed run adds nothing to the conversation: {:?}", down.messages);
         // An exhausted budget is not a missing model.
         let found = direct(input, Ok(passages(&[FACT])), failed(FailureKind::Budget, "tokens"));
         assert!(found.answer().starts_with(FOUND) && found.answer().contains("last checkpoint [1]"), "{}", found.answer());

@@ -56,12 +56,12 @@ fn toolbox(s: &Panel) -> Toolbox {
 
 /// Feedback given to an agent so far: its instructions after the first.
 fn feedback(s: &Panel, to: Step) -> Vec<&str> {
-    let told = s.messages.iter().filter(|word| word.receiver == to.name() && word.kind == Kind::Instruction);
-    let mut told: Vec<&str> = told.map(|word| word.content.as_str()).skip(1).collect();
-    told.dedup();
+    let instructions = s.messages.iter().filter(|message| message.receiver == to.name() && message.kind == Kind::Instruction);
+    let mut instructions: Vec<&str> = instructions.map(|message| message.content.as_str()).skip(1).collect();
+    instructions.dedup();
     // An instruction that was repeated after an error is not feedback.
-    told.retain(|content| !content.starts_with("Develop a logical plan to answer: ") && !content.starts_with("Perform steps: "));
-    told
+    instructions.retain(|content| !content.starts_with("Develop a logical plan to answer: ") && !content.starts_with("Perform steps: "));
+    instructions
 }
 
 pub(super) fn logical_plan(s: &Panel) -> String {
@@ -141,11 +141,11 @@ fn ask_research(s: &Panel) -> Ask {
     let request = |index: usize| {
         let one = &s.research[index];
         let name = Step::Researcher.name();
-        let words = s.messages.iter().filter(|word| word.step_id == Some(index) && (word.receiver == name || word.sender == name));
+        let own_messages = s.messages.iter().filter(|message| message.step_id == Some(index) && (message.receiver == name || message.sender == name));
         let task = Task {
             question: s.full_question(),
             steps: vec![one.step.clone()],
-            messages: words.cloned().collect(),
+            messages: own_messages.cloned().collect(),
             results: Vec::new(),
             spans: Vec::new(),
             model: s.model,
@@ -186,7 +186,7 @@ fn ask_expert(s: &Panel) -> Ask {
     let task = Task {
         question: s.full_question(),
         steps: s.expert_steps.clone(),
-        messages: s.messages.iter().filter(|word| word.receiver == name || word.sender == name).cloned().collect(),
+        messages: s.messages.iter().filter(|message| message.receiver == name || message.sender == name).cloned().collect(),
         results: s.research.iter().map(|one| format!("{}: {}", one.step, one.result.as_deref().unwrap_or_default())).collect(),
         spans: s.research.iter().filter_map(|one| one.memory.as_ref()).flat_map(|memory| memory.spans.iter().cloned()).collect(),
         model: s.model,
@@ -245,9 +245,9 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
         #[serde(default)]
         expert_steps: Option<Vec<String>>,
     }
-    let word = match approval::read::<Edited>(replies, None) {
+    let edited = match approval::read::<Edited>(replies, None) {
         Decision::Approved(edited) => edited,
-        Decision::Revise(reason) if s.messages.iter().filter(|word| word.sender == PERSON).count() < REVISIONS_MAX => {
+        Decision::Revise(reason) if s.messages.iter().filter(|message| message.sender == PERSON).count() < REVISIONS_MAX => {
             // The planner reads it as it reads what a critic says.
             let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
             s.add_message(AgentMessage { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
@@ -258,8 +258,8 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
         Decision::Declined(reason) | Decision::Wrong(reason) => return declined(s, reason),
     };
     let edited = Plan {
-        research_steps: word.research_steps.unwrap_or_else(|| s.research.iter().map(|one| one.step.clone()).collect()),
-        expert_steps: word.expert_steps.unwrap_or_else(|| s.expert_steps.clone()),
+        research_steps: edited.research_steps.unwrap_or_else(|| s.research.iter().map(|one| one.step.clone()).collect()),
+        expert_steps: edited.expert_steps.unwrap_or_else(|| s.expert_steps.clone()),
     };
     let edited = edited.tidy();
     if !edited.expert_steps.is_empty() {

@@ -57,7 +57,7 @@ const EXPERT: Standard = Standard {
 fn ask(profile: &ModelProfile, question: &str, standard: &Standard, work: String, spans: &[Span], findings: &[Finding]) -> Request {
     let question = prompt::clipped(question, profile.question_tokens());
     let Standard { what, approve, reject } = *standard;
-    let findings: Vec<String> = findings.iter().map(Finding::told).collect();
+    let findings: Vec<String> = findings.iter().map(Finding::message).collect();
     let context = json!({ "what": what, "question": question, "approve": approve, "reject": reject, "findings": findings });
     let mut messages = vec![prompt::system(prompt::render(CRITIC.of(profile), context))];
     let tokens_max = if profile.is_small { SMALL_TOKENS_MAX } else { TOKENS_MAX };

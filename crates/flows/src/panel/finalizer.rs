@@ -94,7 +94,7 @@ pub(super) fn fold(s: &mut Panel, replies: &Replies<'_>) -> Done {
     s.final_reasoning_trace = match replies.len() {
         2 => prompt::read::<Trace>(replies, 1)
             .map(|trace| trace.final_reasoning_trace)
-            .or_else(|failure| failure.said.as_deref().and_then(prompt::prose).ok_or(failure))
+            .or_else(|failure| failure.output.as_deref().and_then(prompt::prose).ok_or(failure))
             .unwrap_or_else(|_| retraced(s)),
         _ => retraced(s),
     };

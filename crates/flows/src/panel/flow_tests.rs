@@ -80,9 +80,9 @@ fn k1_a_question_goes_the_whole_way() {
     assert_eq!(output["research_results"], json!(["Result of: What CRISPR is", "Result of: Who made CRISPR"]));
     assert_eq!(output["retry_count"], 0);
     assert_eq!((&output["ending"], &output["error"]), (&json!("approved"), &Value::Null));
-    assert_eq!(end.said.len(), 2);
-    assert_eq!(end.said[0], ("user".into(), "What is CRISPR?".into()));
-    assert_eq!(end.said[1].1, output["answer"].as_str().unwrap());
+    assert_eq!(end.messages.len(), 2);
+    assert_eq!(end.messages[0], ("user".into(), "What is CRISPR?".into()));
+    assert_eq!(end.messages[1].1, output["answer"].as_str().unwrap());
 }
 
 #[test]
@@ -96,8 +96,8 @@ fn k1_rejections_go_back_with_feedback_and_cost_a_retry() {
         assert_eq!((&end.output()["retry_count"], &end.output()["ending"]), (&json!(1), &json!("approved")), "{critic}");
         let back = end.path.windows(2).filter(|pair| pair[0] == critic && pair[1] == agent).count();
         assert_eq!(back, if agent == "researcher" { 2 } else { 1 }, "{:?}", end.path);
-        let told = end.effects.iter().filter(|effect| effect.name() == purpose && words(effect).contains("Name the inventors.")).count();
-        assert_eq!(told, 1, "{critic}");
+        let prompt_text = end.effects.iter().filter(|effect| effect.name() == purpose && words(effect).contains("Name the inventors.")).count();
+        assert_eq!(prompt_text, 1, "{critic}");
         let messages = end.output()["messages"].as_array().unwrap();
         assert!(messages.iter().any(|word| word["receiver"] == agent && word["content"] == "Name the inventors."), "{messages:?}");
     }
@@ -110,7 +110,7 @@ fn k6_the_verifier_judges_drafts_and_the_answer_unless_rules_are_set() {
         input["model"]["has_verifier"] = json!(true);
         let end = check(input, &[]);
         // Two research results, the expert's answer and the last answer.
-        assert_eq!(end.count("tool evidence.judge"), if is_judged { 4 } else { 0 }, "{:?}", end.asked());
+        assert_eq!(end.count("tool evidence.judge"), if is_judged { 4 } else { 0 }, "{:?}", end.effect_names());
         assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("approved"), &json!(0)));
         let by = end.output()["sentences"][0]["by"].as_str();
         assert_eq!(by, is_judged.then_some("verifier"), "{}", end.output()["sentences"]);
@@ -289,7 +289,7 @@ fn k8_an_error_costs_a_retry_if_it_may_pass_and_ends_in_the_finalizer_otherwise(
             );
             let has_found = !["plan", "critic_planner"].contains(&who);
             assert_eq!(end.notes(crate::no_model::FOUND).len(), usize::from(has_found), "{who} {kind}");
-            assert_eq!((end.path.last().unwrap().as_str(), end.said.len()), ("finalizer", 0));
+            assert_eq!((end.path.last().unwrap().as_str(), end.messages.len()), ("finalizer", 0));
         }
         for (kind, named) in [(FailureKind::Budget, "state"), (FailureKind::Internal, "state")] {
             let end = check(question(), &[(who, &[failed(kind)])]);
@@ -349,8 +349,8 @@ fn without_tools_nothing_is_researched_and_nobody_is_told_of_tools() {
         let plan = Reply::ok(json!({ "research_steps": [], "expert_steps": ["Think"] }));
         let end = check(question(), &[("registry.tools", &[nothing]), ("plan", &[plan]), ("answer", &[Reply::ok("It is so.")])]);
         assert_eq!((&end.output()["ending"], end.count("model tools")), (&json!("approved"), 0));
-        let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-        assert!(told.contains("There are no tools"), "{told}");
+        let prompt_text = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+        assert!(prompt_text.contains("There are no tools"), "{prompt_text}");
     }
 }
 
@@ -385,12 +385,12 @@ fn a_follow_up_is_handed_on_with_what_it_follows() {
     for effect in end.effects.iter().filter(|effect| ["critic", "answer", "research", "expert"].contains(&effect.name())) {
         assert!(words(effect).contains("What is CRISPR? And who made it?"), "{}", words(effect));
     }
-    assert_eq!(end.said[0].1, "And who made it?", "the thread keeps what was said");
+    assert_eq!(end.messages[0].1, "And who made it?", "the thread keeps what was said");
 }
 
 #[test]
 fn s7_an_expert_who_answers_in_words_is_heard() {
-    let refused = |said: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(said));
+    let refused = |said: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(said));
     let end = check(question(), &[("expert", &[refused("CRISPR is a gene editing technology.")]), ("trace", &[refused("First, it was looked up.")])]);
     assert_eq!(end.output()["expert_answer"], "CRISPR is a gene editing technology.");
     assert_eq!((&end.output()["final_reasoning_trace"], &end.output()["retry_count"]), (&json!("First, it was looked up."), &json!(0)));
@@ -407,7 +407,7 @@ fn k9_when_retries_are_spent_the_user_learns_why() {
         let end = check(with(json!({ "retry_limit": 2 })), &[(critic, &[reject("Name the inventors.")])]);
         assert_eq!(end.output()["final_answer"], format!("The question could not be answered. {expected}"));
         assert_eq!((&end.output()["reason"], &end.output()["ending"]), (&json!(expected), &json!("retries_spent")));
-        assert_eq!(end.said[1].1, format!("The question could not be answered. {expected}"));
+        assert_eq!(end.messages[1].1, format!("The question could not be answered. {expected}"));
     }
     let end = check(with(json!({ "retry_limit": 2 })), &[("expert", &[failed(FailureKind::Invalid)])]);
     assert_eq!(end.output()["final_answer"], "The question could not be answered. expert failed after 2 retries: no luck");
@@ -453,8 +453,8 @@ fn k6_a_small_critic_is_not_asked_about_what_the_sources_refute() {
     assert_eq!((&output["ending"], &output["retry_count"]), (&json!("approved"), &json!(1)), "{output}");
     // Two research results and one answer are judged; the refuted one costs no model call.
     assert_eq!(end.effects.iter().filter(|effect| who(effect) == "critic_expert" && effect.name() == "critic").count(), 1);
-    let told = end.effects.iter().filter(|effect| effect.name() == "expert").map(words).nth(1).unwrap();
-    assert!(told.contains("Rosalind Franklin") && told.contains("by Doudna and Charpentier"), "{told}");
+    let prompt_text = end.effects.iter().filter(|effect| effect.name() == "expert").map(words).nth(1).unwrap();
+    assert!(prompt_text.contains("Rosalind Franklin") && prompt_text.contains("by Doudna and Charpentier"), "{prompt_text}");
     let noted = end.notes("critic_expert")[0];
     assert_eq!((&noted["decision"], &noted["findings"][0]["kind"]), (&json!("reject"), &json!("wrong_date")), "{noted}");
     // No corrected answer arrives: the user is shown what was wrong with it.
@@ -471,15 +471,15 @@ fn k6_a_large_critic_is_told_what_the_check_found_and_decides() {
     let wrong = Reply::ok(json!({ "expert_answer": WRONG, "expert_reasoning": "" }));
     let end = check(question(), &[("expert", &[wrong])]);
     assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("approved"), &json!(0)));
-    let told = end.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
-    assert!(told.contains("A check of the draft") && told.contains("the sources do not name Rosalind Franklin"), "{told}");
+    let prompt_text = end.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
+    assert!(prompt_text.contains("A check of the draft") && prompt_text.contains("the sources do not name Rosalind Franklin"), "{prompt_text}");
     let Some(Effect::CallModel(call)) = end.effects.iter().find(|effect| who(effect) == "critic_expert" && effect.name() == "critic") else {
         panic!()
     };
     assert!(!call.messages[0].content.contains("gene editing"), "other people's words are no part of the instructions: {call:?}");
     let sound = check(question(), &[]);
-    let told = sound.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
-    assert!(!told.contains("A check of the draft"), "{told}");
+    let prompt_text = sound.effects.iter().filter(|effect| effect.name() == "critic" && who(effect) == "critic_expert").map(words).next().unwrap();
+    assert!(!prompt_text.contains("A check of the draft"), "{prompt_text}");
 }
 
 #[test]

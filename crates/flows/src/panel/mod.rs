@@ -299,7 +299,7 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
     let is_again = when == TransitionCondition::Failed;
     let rejected =
         |verdict: &Option<state::Verdict>| verdict.as_ref().filter(|_| when == TransitionCondition::Rejected).map(|verdict| verdict.feedback.clone());
-    let told: Vec<(String, Option<usize>)> = match to {
+    let instructions: Vec<(String, Option<usize>)> = match to {
         Step::Input => Vec::new(),
         _ if is_again => {
             let open: Vec<Option<usize>> = match to {
@@ -321,8 +321,8 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
                     Some(index) => Some((index + 1).min(s.research.len() - 1)),
                 };
             }
-            let told = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
-            s.to_research().into_iter().map(|index| (told(index), Some(index))).collect()
+            let instruction = |index: usize| rejected(&s.research[index].verdict).unwrap_or_else(|| format!("Research: {}", s.research[index].step));
+            s.to_research().into_iter().map(|index| (instruction(index), Some(index))).collect()
         }
         Step::Expert => {
             let first = format!("Perform steps: {}", s.expert_steps.join(" "));
@@ -330,8 +330,8 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
         }
         Step::CriticPlanner => vec![(format!("Review plan: {}", agents::logical_plan(s)), None)],
         Step::CriticResearcher => {
-            let told = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
-            s.to_review().into_iter().map(|index| (told(index), Some(index))).collect()
+            let instruction = |index: usize| format!("Review research: {}", s.research[index].result.as_deref().unwrap_or_default());
+            s.to_review().into_iter().map(|index| (instruction(index), Some(index))).collect()
         }
         Step::CriticExpert => {
             let answer = s.expert.as_ref().map_or("", |expert| expert.answer.as_str());
@@ -339,12 +339,12 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
         }
         Step::Finalizer => vec![("Generate final answer and reasoning trace".to_owned(), None)],
     };
-    for (content, step_id) in told {
+    for (content, step_id) in instructions {
         s.add_message(AgentMessage { sender: ORCHESTRATOR.into(), receiver: to.name().into(), kind: Kind::Instruction, content, step_id });
     }
 }
 
 fn last_message_to(s: &Panel, to: Step, step_id: Option<usize>) -> String {
-    let told = s.messages.iter().rev().find(|word| word.receiver == to.name() && word.step_id == step_id && word.kind == Kind::Instruction);
-    told.map(|word| word.content.clone()).unwrap_or_default()
+    let instruction = s.messages.iter().rev().find(|message| message.receiver == to.name() && message.step_id == step_id && message.kind == Kind::Instruction);
+    instruction.map(|message| message.content.clone()).unwrap_or_default()
 }

@@ -84,7 +84,7 @@ impl Finding {
     }
 
     /// For a critic, who has the sources.
-    pub fn told(&self) -> String {
+    pub fn message(&self) -> String {
         match self.sentence.as_str() {
             "" => self.words.clone(),
             sentence => format!("“{sentence}”: {}", self.words),
@@ -167,11 +167,11 @@ pub fn is_rejected(findings: &[Finding]) -> bool {
 
 /// Feedback for the author of the draft.
 pub fn feedback(findings: &[Finding]) -> String {
-    let told = |finding: &Finding| match finding.source.as_str() {
-        "" => finding.told(),
-        source => format!("{} They say: “{source}”", finding.told()),
+    let message = |finding: &Finding| match finding.source.as_str() {
+        "" => finding.message(),
+        source => format!("{} They say: “{source}”", finding.message()),
     };
-    findings.iter().filter(|finding| finding.is_hard()).map(told).collect::<Vec<_>>().join(" ")
+    findings.iter().filter(|finding| finding.is_hard()).map(message).collect::<Vec<_>>().join(" ")
 }
 
 fn whole(kind: FindingKind, words: &str) -> Finding {

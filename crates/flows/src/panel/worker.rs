@@ -136,7 +136,8 @@ pub(super) struct ToolCallRecord {
     pub(super) tool: String,
     pub(super) arguments: Value,
     /// The start of the reply, or the error.
-    pub(super) came: Result<String, String>,
+    #[serde(rename = "came")]
+    pub(super) result: Result<String, String>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -200,8 +201,8 @@ impl Worker {
 
     /// Feedback of the critic, oldest first: every instruction after the first.
     fn feedback(&self) -> Vec<&str> {
-        let told = self.task.messages.iter().filter(|word| word.kind == Kind::Instruction).map(|word| word.content.as_str());
-        told.skip(1).collect()
+        let instructions = self.task.messages.iter().filter(|message| message.kind == Kind::Instruction).map(|message| message.content.as_str());
+        instructions.skip(1).collect()
     }
 
     fn goal(&self) -> String {
@@ -238,7 +239,7 @@ impl Worker {
 }
 
 fn describe_call(made: &ToolCallRecord) -> String {
-    match &made.came {
+    match &made.result {
         Ok(words) => format!("{} {}: {words}", made.tool, made.arguments),
         Err(why) => format!("{} {} failed: {why}", made.tool, made.arguments),
     }
@@ -283,17 +284,17 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
             Ok(call) => {
                 // A call that may change something is not repeated after a failure either: it may have taken effect.
                 let is_once = !toolbox.is_read_only(&call.tool);
-                let is_made = |made: &ToolCallRecord| (made.came.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
+                let is_made = |made: &ToolCallRecord| (made.result.is_ok() || is_once) && made.tool == call.tool && made.arguments == call.arguments;
                 let is_known = s.planned.contains(&call) || s.task.memory.calls.iter().any(is_made);
                 if !is_known && s.planned.len() < s.calls_left().min(CALLS_PER_TURN_MAX) {
                     s.planned.push(call);
                 }
             }
-            Err(why) => s.task.memory.calls.push(ToolCallRecord { tool: call.tool, arguments: call.arguments, came: Err(why) }),
+            Err(why) => s.task.memory.calls.push(ToolCallRecord { tool: call.tool, arguments: call.arguments, result: Err(why) }),
         }
     }
     // A researcher must make at least one lookup.
-    let has_looked = s.task.memory.calls.iter().any(|made| made.came.is_ok());
+    let has_looked = s.task.memory.calls.iter().any(|made| made.result.is_ok());
     if s.planned.is_empty() && s.role == Role::Researcher && !has_looked && s.used == 0 {
         s.planned.extend(toolbox.fallback(&s.goal()));
     }
@@ -318,7 +319,7 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
     let mut noted = Vec::new();
     for (index, ToolCall { tool, arguments }) in planned.into_iter().enumerate() {
         s.used += 1;
-        let came = match replies.parse::<Found>(index) {
+        let result = match replies.parse::<Found>(index) {
             Ok(mut found) => {
                 answer::label(&mut found.spans, &tool, &arguments);
                 let words = prompt::clipped(&evidence::defused(&found.text), CALL_WORDS_TOKENS_MAX);
@@ -328,10 +329,10 @@ fn fold_act(s: &mut Worker, replies: &Replies<'_>) -> Go {
             }
             Err(failure) => Err(failure.to_string()),
         };
-        noted.push(json!({ "tool": tool, "ok": came.is_ok() }));
-        s.task.memory.calls.push(ToolCallRecord { tool, arguments, came });
+        noted.push(json!({ "tool": tool, "ok": result.is_ok() }));
+        s.task.memory.calls.push(ToolCallRecord { tool, arguments, result });
     }
-    let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.came.is_ok()));
+    let is_enough = s.calls_left() == 0 || (s.task.model.is_small && s.task.memory.calls.last().is_some_and(|made| made.result.is_ok()));
     Go::to(if is_enough { "write" } else { "think" }).note("tools_used", noted)
 }
 
@@ -386,7 +387,7 @@ fn fold_write(s: &mut Worker, replies: &Replies<'_>) -> Go {
         // A reply in another form than requested is still an answer; the critic reviews it.
         Role::Expert => prompt::read::<Written>(replies, 0)
             .map(|written| (written.expert_answer, written.expert_reasoning))
-            .or_else(|failure| Ok((failure.said.as_deref().and_then(prompt::prose).ok_or(failure)?, String::new()))),
+            .or_else(|failure| Ok((failure.output.as_deref().and_then(prompt::prose).ok_or(failure)?, String::new()))),
     };
     s.outcome = match written {
         // Passage numbers are only valid next to the passages; the panel's final answer has its own.

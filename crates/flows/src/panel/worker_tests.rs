@@ -79,8 +79,8 @@ fn k5_the_expert_calculates() {
     );
     assert_eq!((end.count("tool calc.eval"), &end.output()["result"]), (1, &json!("125 years.")));
     assert_eq!(end.output()["reasoning"], "2026 - 1901");
-    let told = end.effects.iter().find(|effect| effect.name() == "expert").map(words).unwrap();
-    assert!(told.contains("1. Built in 1901") && told.contains("125"), "{told}");
+    let prompt_text = end.effects.iter().find(|effect| effect.name() == "expert").map(words).unwrap();
+    assert!(prompt_text.contains("1. Built in 1901") && prompt_text.contains("125"), "{prompt_text}");
     // An expert may also answer without tools.
     let end = check("panel_expert", task(json!({})), &[calls(&[])], &calc);
     assert_eq!(end.path, ["think", "write"]);
@@ -156,8 +156,8 @@ fn s11_workers_have_every_tool_and_call_what_may_change_something_once() {
     let append = calls(&[("files.append", json!({ "text": "1901" }))]);
     let end = check("panel_researcher", task(json!({})), &[append.clone(), append.clone(), calls(&[])], &passage());
     assert_eq!(end.count("tool files.append"), 1);
-    let told = end.effects.iter().find(|effect| effect.name() == "tools").map(words).unwrap();
-    assert!(told.contains("- files.append(text: string) [may change something]: Appends."), "{told}");
+    let prompt_text = end.effects.iter().find(|effect| effect.name() == "tools").map(words).unwrap();
+    assert!(prompt_text.contains("- files.append(text: string) [may change something]: Appends."), "{prompt_text}");
     // A failed call may have taken effect.
     let passing = Reply::failed(graph::Failure::new(FailureKind::Network, "reset").retry());
     let end = check("panel_expert", task(json!({})), &[append.clone(), append, calls(&[])], &passing);

@@ -115,13 +115,13 @@ impl StepExecution {
     pub(super) fn describe(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);
         let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
-        let came = match &self.end {
+        let outcome = match &self.end {
             Some(Ended::Well(value)) => super::value::as_text(&plain(value)),
             Some(Ended::Badly { why, .. }) => why.clone(),
             None => "not carried out".to_owned(),
         };
-        let came = prompt::clipped(&evidence::defused(&came).split_whitespace().collect::<Vec<_>>().join(" "), TOLD_TOKENS_MAX);
-        format!("{} {arguments}: {came}", call.tool)
+        let outcome = prompt::clipped(&evidence::defused(&outcome).split_whitespace().collect::<Vec<_>>().join(" "), TOLD_TOKENS_MAX);
+        format!("{} {arguments}: {outcome}", call.tool)
     }
 }
 
@@ -222,13 +222,13 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let (toolbox, question) = (s.toolbox.clone(), s.full_question());
     for (at, index) in due(s).into_iter().enumerate() {
         let took_us = replies.get(at).map_or(0, |reply| reply.took_us);
-        let came = replies.parse::<Found>(at);
+        let outcome = replies.parse::<Found>(at);
         let doing = &mut s.doing[index];
         let tool = toolbox.get(&doing.call.tool);
         s.has_acted |= !toolbox.is_read_only(&doing.call.tool);
         doing.spent_us = doing.spent_us.saturating_add(took_us);
         doing.tries += 1;
-        let (kind, why) = match came {
+        let (kind, why) = match outcome {
             Ok(found) if !found.text.trim().is_empty() || !found.spans.is_empty() || !found.data.is_null() => {
                 let found = with_spans(&doing.call.tool, found);
                 let files = files_of(&doing.call.tool, tool, &found.data);
@@ -355,6 +355,6 @@ fn search_terms(text: &str) -> String {
         "what", "which", "who", "when", "where", "how", "does", "do", "did", "find", "about",
     ];
     let words = text.split(|c: char| !(c.is_alphanumeric() || c == '-' || c == '.')).map(|word| word.trim_matches(['-', '.']));
-    let telling: Vec<&str> = words.filter(|word| !word.is_empty() && !SMALL.contains(&word.to_lowercase().as_str())).collect();
-    if telling.is_empty() { text.to_owned() } else { telling.join(" ") }
+    let content_words: Vec<&str> = words.filter(|word| !word.is_empty() && !SMALL.contains(&word.to_lowercase().as_str())).collect();
+    if content_words.is_empty() { text.to_owned() } else { content_words.join(" ") }
 }

@@ -21,7 +21,8 @@ use crate::toolbox::DOCUMENTS;
 /// The answer from the first lookup, which stands if the second finds nothing new.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct FirstAnswer {
-    said: DraftAnswer,
+    #[serde(rename = "said")]
+    draft: DraftAnswer,
     shown: Vec<Span>,
 }
 
@@ -30,23 +31,23 @@ const SAID_TOKENS_MAX: usize = 120;
 const QUERY_TOKENS_MAX: usize = 300;
 
 /// Starts the second lookup, if the answer may need one.
-pub(super) fn begin(s: &mut Reason, said: &DraftAnswer, shown: &[Span]) -> Option<Go> {
+pub(super) fn begin(s: &mut Reason, draft: &DraftAnswer, shown: &[Span]) -> Option<Go> {
     let is_first = s.first_answer.is_none() && s.model.is_small && s.way == AnswerMode::Agentic && s.depth() != Depth::Quick;
     let is_look_up = |tool: &str| s.toolbox.get(tool).is_some_and(crate::toolbox::Tool::is_look_up);
     let has_searched = s.doing.iter().any(|doing| doing.is_well() && doing.call.tool == DOCUMENTS);
     let only_looked_up = s.doing.iter().all(|doing| is_look_up(&doing.call.tool));
-    if !is_first || !has_searched || !only_looked_up || said.markdown == NOT_ANSWERED {
+    if !is_first || !has_searched || !only_looked_up || draft.markdown == NOT_ANSWERED {
         return None;
     }
-    s.first_answer = Some(FirstAnswer { said: said.clone(), shown: shown.to_vec() });
+    s.first_answer = Some(FirstAnswer { draft: draft.clone(), shown: shown.to_vec() });
     Some(Go::to("look_further"))
 }
 
 fn call(s: &Reason) -> Option<ToolCall> {
     let argument = s.toolbox.get(DOCUMENTS)?.text_argument()?;
-    let said = claims::uncited(&s.first_answer.as_ref()?.said.markdown.replace("**", ""));
-    let said = prompt::clipped(&said, SAID_TOKENS_MAX);
-    let query = prompt::clipped(&format!("{} {said}", s.full_question()), QUERY_TOKENS_MAX);
+    let draft = claims::uncited(&s.first_answer.as_ref()?.draft.markdown.replace("**", ""));
+    let draft = prompt::clipped(&draft, SAID_TOKENS_MAX);
+    let query = prompt::clipped(&format!("{} {draft}", s.full_question()), QUERY_TOKENS_MAX);
     Some(ToolCall { tool: DOCUMENTS.to_owned(), arguments: json!({ argument: query }) })
 }
 
@@ -77,6 +78,6 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
 
 /// Returns to the first answer.
 pub(super) fn restore(s: &mut Reason) -> Option<Go> {
-    let FirstAnswer { said, shown } = s.first_answer.clone()?;
-    Some(check_answer(s, said, shown))
+    let FirstAnswer { draft, shown } = s.first_answer.clone()?;
+    Some(check_answer(s, draft, shown))
 }

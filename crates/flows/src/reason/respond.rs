@@ -59,7 +59,7 @@ fn unplanned(s: &Reason) -> Option<Answer> {
     let markdown = format!(
         "Nothing was done: the model made no plan that can be carried out ({why}). Ask for one step at a time, or use a larger model (`--model`)."
     );
-    Some(answer::finish_said(DraftAnswer { markdown, short: None }, &[], false))
+    Some(answer::finish_draft(DraftAnswer { markdown, short: None }, &[], false))
 }
 
 /// Steps that may change something and did not succeed, one line each with what is known.
@@ -78,23 +78,23 @@ fn not_done(s: &Reason) -> Vec<(String, Span)> {
 }
 
 /// Adds the steps that were not carried out to an answer.
-fn with_not_done(s: &Reason, mut said: DraftAnswer, mut shown: Vec<Span>) -> (DraftAnswer, Vec<Span>) {
+fn with_not_done(s: &Reason, mut draft: DraftAnswer, mut shown: Vec<Span>) -> (DraftAnswer, Vec<Span>) {
     let has_evidence = !shown.is_empty();
     for (line, span) in not_done(s) {
-        said.markdown.push_str(&format!("\n\n{line}"));
+        draft.markdown.push_str(&format!("\n\n{line}"));
         if has_evidence {
             shown.push(span);
-            said.markdown.push_str(&format!(" [{}]", shown.len()));
+            draft.markdown.push_str(&format!(" [{}]", shown.len()));
         }
-        said.markdown.push('.');
+        draft.markdown.push('.');
     }
-    (said, shown)
+    (draft, shown)
 }
 
 /// Starts the check of an answer that ends the run.
-pub(super) fn check_answer(s: &mut Reason, said: DraftAnswer, shown: Vec<Span>) -> Go {
-    let (said, shown) = with_not_done(s, said, shown);
-    let unchecked = Unchecked::new(said, shown, s.strict, s.means());
+pub(super) fn check_answer(s: &mut Reason, draft: DraftAnswer, shown: Vec<Span>) -> Go {
+    let (draft, shown) = with_not_done(s, draft, shown);
+    let unchecked = Unchecked::new(draft, shown, s.strict, s.means());
     checked(s, unchecked)
 }
 
@@ -158,22 +158,22 @@ pub(super) fn ask(s: &Reason) -> Ask {
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     match given(s) {
         Some(ReadyAnswer::Answer(answer)) => return end(s, *answer),
-        Some(ReadyAnswer::DraftAnswer(said, shown)) => return check_answer(s, said, shown),
+        Some(ReadyAnswer::DraftAnswer(draft, shown)) => return check_answer(s, draft, shown),
         None => {}
     }
     let (_, shown) = prompt_messages(s);
     let failure = match claims::read_reply(replies, claims::is_asked(&s.model, shown.len())) {
-        Ok(said) => {
-            let missing = said.markdown.trim_start().strip_prefix(MISSING).filter(|_| may_ask_for_more(s)).map(|rest| rest.trim().to_owned());
+        Ok(draft) => {
+            let missing = draft.markdown.trim_start().strip_prefix(MISSING).filter(|_| may_ask_for_more(s)).map(|rest| rest.trim().to_owned());
             if let Some(missing) = missing {
                 return more(s, missing);
             }
-            if let Some(go) = further::begin(s, &said, &shown) {
+            if let Some(go) = further::begin(s, &draft, &shown) {
                 return go;
             }
             // The second lookup may have displaced the passage that the first answer was taken from.
-            let restored = if said.markdown == claims::NOT_ANSWERED { further::restore(s) } else { None };
-            return restored.unwrap_or_else(|| check_answer(s, said, shown));
+            let restored = if draft.markdown == claims::NOT_ANSWERED { further::restore(s) } else { None };
+            return restored.unwrap_or_else(|| check_answer(s, draft, shown));
         }
         Err(failure) => failure,
     };
@@ -223,8 +223,8 @@ fn end_unanswered(s: &mut Reason, failure: &Failure) -> Go {
     }
     let markdown = answer::listed(&format!("No model wrote an answer ({why}). This was found:"), &shown);
     // A list of results is not checked further.
-    let (said, shown) = with_not_done(s, DraftAnswer { markdown, short: None }, shown);
-    let answer = answer::finish_said(said, &shown, false);
+    let (draft, shown) = with_not_done(s, DraftAnswer { markdown, short: None }, shown);
+    let answer = answer::finish_draft(draft, &shown, false);
     end(s, answer)
 }
 

@@ -207,8 +207,8 @@ pub(super) fn checked(s: &mut Report) -> Go {
     let checks = std::mem::take(&mut s.checks);
     let judged = Judged::joined(checks.iter().filter_map(|check| check.judged(&s.spans)));
     let text = std::iter::once(format!("# {}", s.title)).chain(std::mem::take(&mut s.parts)).collect::<Vec<_>>().join("\n\n");
-    let said = DraftAnswer { markdown: text, short: None };
-    s.answer = answer::finish_judged(said, &s.spans, s.strict, judged.as_ref());
+    let draft = DraftAnswer { markdown: text, short: None };
+    s.answer = answer::finish_judged(draft, &s.spans, s.strict, judged.as_ref());
     if let Some(missing) = not_covered(s) {
         s.answer.append(&missing);
     }

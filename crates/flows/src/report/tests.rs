@@ -91,8 +91,8 @@ fn sections_become_one_checked_document_with_one_bibliography() {
     // Each part of the document is checked, and each section by its own run.
     assert_eq!(run.count(&format!("tool {}", evidence::JUDGE)), 3 + 2);
     assert_eq!((run.count("agent search"), run.count("model outline"), run.count("model summary")), (2, 1, 1));
-    assert_eq!(run.said.len(), 2);
-    assert_eq!(run.said[1].1, text);
+    assert_eq!(run.messages.len(), 2);
+    assert_eq!(run.messages[1].1, text);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_person_changes_the_outline_has_it_revised_or_declines_it_with_a_reason() {
     let run = report(input(json!({})), |effect| effect.is_for_a_person().then(|| Reply::ok(json!({ "approve": false, "reason": "too broad" }))));
     assert_eq!((run.count("agent search"), &run.output()["declined"]), (0, &json!(true)));
     assert_eq!(answer(&run), "The outline was not approved, so nothing was researched: too broad.");
-    assert_eq!(run.said[1].1, answer(&run), "the planner of the next turn reads the reason in the conversation");
+    assert_eq!(run.messages[1].1, answer(&run), "the planner of the next turn reads the reason in the conversation");
 
     let mut asked = Vec::new();
     let run = report(input(json!({})), |effect| {

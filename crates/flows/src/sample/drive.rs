@@ -9,11 +9,11 @@ pub(super) type Canned<'c> = [(&'c str, Vec<Result<Value, Failure>>)];
 pub(super) struct Ended {
     pub(super) output: Value,
     /// Kind and name of every attempt, in order.
-    pub(super) asked: Vec<String>,
+    pub(super) effect_names: Vec<String>,
     /// Tool arguments and prompts, joined.
     pub(super) words: String,
     pub(super) notes: Vec<(String, Value)>,
-    pub(super) said: Vec<String>,
+    pub(super) messages: Vec<String>,
 }
 
 impl Ended {
@@ -21,33 +21,33 @@ impl Ended {
         self.notes.iter().rev().find(|(noted, _)| noted == name).map(|(_, value)| value)
     }
 
-    pub(super) fn count(&self, asked: &str) -> usize {
-        self.asked.iter().filter(|one| *one == asked).count()
+    pub(super) fn count(&self, name: &str) -> usize {
+        self.effect_names.iter().filter(|one| *one == name).count()
     }
 }
 
 pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> Ended {
     let mut run = Run::start(graph, Start::new(graph.name(), "thread", "run", input)).unwrap();
-    let mut told = std::collections::BTreeMap::<&str, usize>::new();
+    let mut position = std::collections::BTreeMap::<&str, usize>::new();
     let mut reply_to = |name: &str| {
         let (name, replies) = canned.iter().find(|(canned, _)| *canned == name).unwrap_or_else(|| panic!("no canned reply for {name}"));
-        let at = told.entry(name).or_default();
+        let at = position.entry(name).or_default();
         *at += 1;
         Reply { result: replies[(*at - 1).min(replies.len() - 1)].clone(), usage: graph::Usage::default(), took_us: 0, about: None }
     };
-    let (mut asked, mut words) = (Vec::new(), String::new());
+    let (mut effect_names, mut words) = (Vec::new(), String::new());
     let outcome = loop {
         match run.next() {
             Next::Perform(jobs) => {
                 for job in jobs {
-                    asked.push(format!("{} {}", job.effect.kind(), job.effect.name()));
+                    effect_names.push(format!("{} {}", job.effect.kind(), job.effect.name()));
                     words.push_str(&serde_json::to_string(&*job.effect).unwrap());
                     run.feed(job.task, job.attempt, reply_to(job.effect.name())).unwrap();
                 }
             }
             Next::Wait(questions) => {
                 for open in questions {
-                    asked.push("person".to_owned());
+                    effect_names.push("person".to_owned());
                     words.push_str(&open.question.prompt);
                     run.feed(open.task, open.attempt, reply_to("person")).unwrap();
                 }
@@ -57,13 +57,13 @@ pub(super) fn drive(graph: &Graph, input: Value, canned: &Canned<'_>) -> Ended {
         }
     };
     let Outcome::Done { output } = &*outcome else { panic!("{outcome:?}") };
-    let (mut notes, mut said) = (Vec::new(), Vec::new());
+    let (mut notes, mut messages) = (Vec::new(), Vec::new());
     for event in run.take_events() {
         match event.event {
             Event::Noted { name, value, .. } => notes.push((name, value)),
-            Event::Said { role, content } => said.push(format!("{role}: {content}")),
+            Event::Said { role, content } => messages.push(format!("{role}: {content}")),
             _ => {}
         }
     }
-    Ended { output: output.clone(), asked, words, notes, said }
+    Ended { output: output.clone(), effect_names, words, notes, messages }
 }

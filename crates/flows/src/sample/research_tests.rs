@@ -41,13 +41,13 @@ fn canned<'c>(changed: &[(&'c str, Vec<Result<Value, Failure>>)]) -> Vec<(&'c st
 fn all_goes_well() {
     let end = research(question(), &canned(&[]));
     let asked = ["model plan", "tool search", "tool search", "tool fetch", "model critic", "model answer", "tool notes.append"];
-    assert_eq!(end.asked, asked);
+    assert_eq!(end.effect_names, asked);
     let sources = json!([
         { "title": "a", "url": "https://a", "text": "the whole page" },
         { "title": "b", "url": "https://b", "text": "" },
     ]);
     assert_eq!(end.output, json!({ "answer": "It is this.", "sources": sources, "rounds": 1 }));
-    assert_eq!(end.said, ["assistant: It is this."]);
+    assert_eq!(end.messages, ["assistant: It is this."]);
     assert!(end.words.contains(r#""url":"https://a""#), "the hole was filled from the first search");
 }
 
@@ -116,7 +116,7 @@ fn lookups_that_fail_are_left_out() {
         let found: Vec<&str> = end.output["sources"].as_array().unwrap().iter().filter_map(|source| source["url"].as_str()).collect();
         assert_eq!(found, addresses, "{searches:?}");
         assert_eq!(end.note("lookups_failed").and_then(Value::as_array).map(Vec::len), Some(failures), "{searches:?}");
-        assert_eq!(end.said, ["assistant: It is this."]);
+        assert_eq!(end.messages, ["assistant: It is this."]);
     }
 }
 
@@ -126,7 +126,7 @@ fn an_answer_that_does_not_come_is_replaced_by_what_was_found() {
         let end = research(question(), &canned(&[("answer", vec![reply.clone()])]));
         let answer = end.output["answer"].as_str().unwrap();
         assert!(answer.contains("https://a") && answer.contains("https://b"), "{reply:?} {answer}");
-        assert_eq!(end.said, [format!("assistant: {answer}")]);
+        assert_eq!(end.messages, [format!("assistant: {answer}")]);
         assert!(end.note("answer_failed").is_some());
     }
     let nothing = research(question(), &canned(&[("answer", vec![failure(FailureKind::Network)]), ("search", vec![failure(FailureKind::Tool)])]));
@@ -157,7 +157,7 @@ fn a_person_is_asked_only_if_wanted_and_then_has_the_word() {
         assert_eq!((end.count("person"), end.count("model answer"), end.count("tool notes.append")), (1, usize::from(is_yes), usize::from(is_yes)));
         let answer = if is_yes { "It is this." } else { "I was asked not to answer this." };
         assert_eq!(end.output["answer"], answer, "{word:?}");
-        assert_eq!(end.said, [format!("assistant: {answer}")]);
+        assert_eq!(end.messages, [format!("assistant: {answer}")]);
     }
 }
 

@@ -20,9 +20,9 @@ fn sent() -> ScriptedResults {
 #[test]
 fn findings_come_in_the_order_of_topics_and_are_mailed() {
     let end = team(&["a", "b"], vec![answer("A"), answer("B")], sent());
-    assert_eq!(end.asked, ["agent research", "agent research", "tool mail.send"]);
+    assert_eq!(end.effect_names, ["agent research", "agent research", "tool mail.send"]);
     assert_eq!(end.output, json!({ "findings": [{ "topic": "a", "answer": "A" }, { "topic": "b", "answer": "B" }], "mailed": true }));
-    assert_eq!(end.said, ["assistant: 2 of 2 topics answered.\na: A\nb: B"]);
+    assert_eq!(end.messages, ["assistant: 2 of 2 topics answered.\na: A\nb: B"]);
     assert!(end.words.contains(r#""text":"a: A\nb: B""#), "{}", end.words);
 }
 
@@ -31,7 +31,7 @@ fn a_child_that_fails_is_a_line_in_the_report() {
     let end = team(&["a", "b"], vec![Err(Failure::new(FailureKind::Tool, "gave up")), answer("B")], sent());
     assert_eq!(end.output["findings"], json!([{ "topic": "a", "failed": "tool: gave up" }, { "topic": "b", "answer": "B" }]));
     assert_eq!(end.output["mailed"], true);
-    assert!(end.said[0].contains("a: not answered (tool: gave up)"));
+    assert!(end.messages[0].contains("a: not answered (tool: gave up)"));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_mail_that_fails_is_said_and_not_fatal() {
 #[test]
 fn no_topics_ask_nothing_and_too_many_are_said() {
     let none = team(&[], vec![answer("A")], sent());
-    assert_eq!((none.asked.len(), none.output), (0, json!({ "findings": [], "mailed": false })));
+    assert_eq!((none.effect_names.len(), none.output), (0, json!({ "findings": [], "mailed": false })));
 
     let many = team(&["t"; 2_000], vec![answer("A")], sent());
     assert_eq!((many.count("agent research"), many.output["findings"].as_array().unwrap().len()), (32, 2_000));

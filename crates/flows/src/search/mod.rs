@@ -497,13 +497,13 @@ fn ask_synthesis(s: &Search) -> Ask {
 fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
     let mut notes: Vec<(&str, Value)> = Vec::new();
     // Text written by this flow is not checked.
-    let said = match synthesis::read(replies.value(0)) {
+    let draft = match synthesis::read(replies.value(0)) {
         Ok(read) => {
             if let Some(how) = read.salvaged {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            let unchecked = Unchecked::new(read.said, s.shown.clone(), s.strict, s.means());
+            let unchecked = Unchecked::new(read.draft, s.shown.clone(), s.strict, s.means());
             let go = checked(s, unchecked, read.missing);
             return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
         }
@@ -525,7 +525,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
             DraftAnswer { markdown: raw, short: None }
         }
     };
-    let answer = answer::finish_said(said, &s.shown, false);
+    let answer = answer::finish_draft(draft, &s.shown, false);
     let go = concluded(s, answer, String::new());
     notes.into_iter().fold(go, |go, (name, value)| go.note(name, value))
 }

@@ -19,7 +19,7 @@ use crate::prompt;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Synthesis {
     pub(super) reasoning: String,
-    pub(super) said: DraftAnswer,
+    pub(super) draft: DraftAnswer,
     /// Missing information, if the model was asked for it and reported any.
     pub(super) missing: String,
     /// How it was parsed, if not as requested.
@@ -47,7 +47,7 @@ pub(super) fn read(reply: Result<&Value, Failure>) -> Result<Synthesis, Failure>
             .or_else(|| value.as_str().and_then(of_text))
             .ok_or_else(|| Failure::new(FailureKind::Invalid, format!("there is no answer in the reply: {}", prompt::shown(value)))),
         // A reply that does not fit its schema is a failure, but the failure contains its text.
-        Err(failure) => failure.said.as_deref().and_then(of_text).ok_or(failure),
+        Err(failure) => failure.output.as_deref().and_then(of_text).ok_or(failure),
     }
 }
 
@@ -55,17 +55,17 @@ fn of_value(value: &Value) -> Option<Synthesis> {
     let json = prompt::json_in(value)?;
     let text = |name: &str| json.get(name).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
     let written = |content: &str| DraftAnswer { markdown: markdown_of(content), short: None };
-    let (said, salvaged) = match text("response_content").map(written).or_else(|| claims::read(&json)) {
-        Some(said) => (said, None),
+    let (draft, salvaged) = match text("response_content").map(written).or_else(|| claims::read(&json)) {
+        Some(draft) => (draft, None),
         None => (["answer", "response", "content", "html", "text"].into_iter().find_map(text).map(written)?, Some("another field")),
     };
     let reasoning = text("reasoning").unwrap_or_default().to_owned();
-    Some(Synthesis { reasoning, said, missing: text("missing").unwrap_or_default().to_owned(), salvaged })
+    Some(Synthesis { reasoning, draft, missing: text("missing").unwrap_or_default().to_owned(), salvaged })
 }
 
 fn of_text(text: &str) -> Option<Synthesis> {
     let salvaged = |markdown: String, how: &'static str| {
-        (!markdown.trim().is_empty()).then(|| Synthesis { said: DraftAnswer { markdown, short: None }, salvaged: Some(how), ..Synthesis::default() })
+        (!markdown.trim().is_empty()).then(|| Synthesis { draft: DraftAnswer { markdown, short: None }, salvaged: Some(how), ..Synthesis::default() })
     };
     of_value(&json!(text))
         .or_else(|| salvaged(markdown_of(&cut_off(text, "response_content")?), "a reply that was cut off"))
@@ -90,8 +90,8 @@ fn cut_off(text: &str, field: &str) -> Option<String> {
     // The cut may be inside an escape of up to six characters.
     for _ in 0..6 {
         let quoted = format!("\"{}\"", raw.replace('\n', "\\n").replace('\t', "\\t"));
-        if let Ok(said) = serde_json::from_str::<String>(&quoted) {
-            return Some(said);
+        if let Ok(draft) = serde_json::from_str::<String>(&quoted) {
+            return Some(draft);
         }
         raw = &raw[..raw.char_indices().next_back().map_or(0, |(at, _)| at)];
     }
@@ -105,7 +105,7 @@ mod tests {
     #[allow(clippy::needless_pass_by_value, reason = "cases read better with values")]
     fn check(reply: Result<Value, Failure>, markdown: &str, salvaged: Option<&str>) {
         let read = read(reply.as_ref().map_err(Clone::clone)).unwrap();
-        assert_eq!((read.said.markdown.as_str(), read.salvaged), (markdown, salvaged), "{reply:?}");
+        assert_eq!((read.draft.markdown.as_str(), read.salvaged), (markdown, salvaged), "{reply:?}");
     }
 
     #[test]
@@ -125,7 +125,7 @@ mod tests {
         );
         check(Ok(json!("Sure. <p>It is so.</p> Bye.")), "It is so.", Some("HTML in the text"));
         check(Ok(json!("It is so [1].")), "It is so [1].", Some("the text"));
-        let refused = |said: &str| Err(Failure::new(FailureKind::Invalid, "m: it does not fit").saying(said));
+        let refused = |draft: &str| Err(Failure::new(FailureKind::Invalid, "m: it does not fit").with_output(draft));
         check(refused("It is \"so\".\nYes."), "It is \"so\".\nYes.", Some("the text"));
         check(refused("{\"response_content\":\"It is so.\"}"), "It is so.", None);
         check(refused("{\"response_content\":\"It is so, and"), "It is so, and", Some("a reply that was cut off"));

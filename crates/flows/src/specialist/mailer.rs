@@ -95,7 +95,7 @@ impl Mailer {
 
     fn give_up(&mut self, why: &str) -> Go {
         self.last = Some(Turn::given_up(NAME, CAPABILITY, why));
-        Go::end().say("user", turn::asked(&self.messages)).say("assistant", why)
+        Go::end().say("user", turn::request_text(&self.messages)).say("assistant", why)
     }
 }
 
@@ -105,7 +105,7 @@ const AND_ME: [&str; 3] = [" me and ", " and me ", " and to me "];
 
 /// The addresses in the request; the user's own, if requested; those named earlier; or else the user's own.
 pub(super) fn recipients(messages: &[Turn], me: Option<&str>) -> Vec<String> {
-    let asked = turn::asked(messages);
+    let asked = turn::request_text(messages);
     let words: Vec<String> = asked.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).filter(|word| !word.is_empty()).collect();
     let spaced = format!(" {} ", words.join(" "));
     let says = |phrases: &[&str]| phrases.iter().any(|phrase| spaced.contains(phrase));
@@ -147,12 +147,12 @@ fn plain_letter(messages: &[Turn]) -> MailDraft {
     let text = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     let path = text(&document, "path");
     let title = [text(&document, "title"), text(&research, "topic")].into_iter().find(|title| !title.is_empty());
-    let title = title.unwrap_or_else(|| turn::asked(messages).lines().next().unwrap_or_default().chars().take(80).collect());
+    let title = title.unwrap_or_else(|| turn::request_text(messages).lines().next().unwrap_or_default().chars().take(80).collect());
     let mut body = if path.is_empty() { String::new() } else { format!("Attached: {title}.\n\n") };
     body.push_str(&text(&research, "summary"));
     if body.trim().is_empty() {
         let said = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
-        body = said.map_or_else(|| turn::asked(messages), |turn| turn.content.clone());
+        body = said.map_or_else(|| turn::request_text(messages), |turn| turn.content.clone());
     }
     MailDraft { to: Vec::new(), subject: one_line(&title), body, attachments: Some(path).filter(|path| !path.is_empty()).into_iter().collect() }
 }
@@ -170,7 +170,7 @@ fn ask_compose(s: &Mailer) -> Ask {
     let messages = vec![
         prompt::system(text),
         prompt::message("evidence", format!("Source: the team\n{}", prompt::clipped(&evidence::defused(&s.letter.body), MATERIAL_TOKENS_MAX))),
-        prompt::user(prompt::clipped(&turn::asked(&s.messages), s.model.question_tokens())),
+        prompt::user(prompt::clipped(&turn::request_text(&s.messages), s.model.question_tokens())),
     ];
     let schema = json!({
         "type": "object",
@@ -246,7 +246,7 @@ fn fold_send(s: &mut Mailer, replies: &Replies<'_>) -> Go {
             });
             s.last = Some(Turn::contract(NAME, CAPABILITY, &json!({ "mail": mail })));
             s.report = format!("{:?} was mailed to {}", s.letter.subject, s.letter.to.join(", "));
-            Go::end().note("mail", mail).say("user", turn::asked(&s.messages)).say("assistant", s.report.clone())
+            Go::end().note("mail", mail).say("user", turn::request_text(&s.messages)).say("assistant", s.report.clone())
         }
         Ok(Sent { path, .. }) => s.give_up(&format!(
             "No mail server is configured ([tools.mail] in the configuration), so nothing was sent. What would have been sent is in `{path}`."

@@ -131,7 +131,7 @@ impl Researcher {
     }
 
     fn request(&self) -> String {
-        turn::asked(&self.messages)
+        turn::request_text(&self.messages)
     }
 
     /// The supervisor has planned research, so it is needed.
@@ -290,11 +290,12 @@ fn fold_research(s: &mut Researcher, replies: &Replies<'_>) -> Go {
     }
     #[derive(Deserialize)]
     struct Made {
-        came: Result<String, String>,
+        #[serde(rename = "came")]
+        result: Result<String, String>,
     }
     match replies.parse::<Handed>(0) {
         Ok(Handed { result, memory, error }) => {
-            s.tool_used = memory.calls.iter().any(|made| made.came.is_ok());
+            s.tool_used = memory.calls.iter().any(|made| made.result.is_ok());
             s.spans = memory.spans;
             s.result = result;
             match error {
@@ -349,7 +350,7 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         Ok(report) if !report.summary.trim().is_empty() => (report.summary, report.key_points),
         // Text in another form than requested.
         Ok(_) => (String::new(), Vec::new()),
-        Err(failure) => (failure.said.as_deref().and_then(prompt::prose).unwrap_or_default(), Vec::new()),
+        Err(failure) => (failure.output.as_deref().and_then(prompt::prose).unwrap_or_default(), Vec::new()),
     };
     let summary = match (summary.trim().is_empty(), s.result.trim().is_empty(), shown.is_empty()) {
         (false, _, _) => summary,
@@ -363,6 +364,6 @@ fn fold_report(s: &mut Researcher, replies: &Replies<'_>) -> Go {
         .filter(|point| !point.is_empty())
         .take(KEY_POINTS_MAX)
         .collect();
-    let said = DraftAnswer { markdown: summary, short: None };
-    s.hand_in(Unchecked::new(said, shown, false, s.means()))
+    let draft = DraftAnswer { markdown: summary, short: None };
+    s.hand_in(Unchecked::new(draft, shown, false, s.means()))
 }

@@ -100,7 +100,7 @@ fn tool_call<'p>(played: &'p PlayedRun, tool: &str) -> &'p Value {
         Effect::CallTool(call) if call.tool == tool => Some(&call.arguments),
         _ => None,
     });
-    call.unwrap_or_else(|| panic!("{tool} is not called: {:?}", played.asked()))
+    call.unwrap_or_else(|| panic!("{tool} is not called: {:?}", played.effect_names()))
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn p6_the_writer_makes_a_file_in_the_format_asked_with_its_sources() {
         ("write a report", "pdf"),
     ] {
         let played = play("writer", json!({ "messages": with_research(request) }), &mut |_, _| Some(made("/d/tides")));
-        assert_eq!(played.asked(), ["tool document.create"], "a small model is not asked");
+        assert_eq!(played.effect_names(), ["tool document.create"], "a small model is not asked");
         let asked = tool_call(&played, "document.create");
         assert_eq!((&asked["format"], &asked["title"]), (&json!(format), &json!("Tides")), "{request}");
         assert_eq!(asked["markdown"], "The moon does it [1].\n\n## Key points\n\n- Twice a day");
@@ -170,7 +170,7 @@ fn with_document(request: &str) -> Value {
 fn p6_the_mailer_drafts_and_sends_once_with_what_the_writer_made() {
     let input = json!({ "messages": with_document(REQUEST), "settings": { "me": "ann@example.org" } });
     let played = mailed(&input, |_| None);
-    assert_eq!(played.asked(), ["tool mail.draft", "tool mail.send"]);
+    assert_eq!(played.effect_names(), ["tool mail.draft", "tool mail.send"]);
     let letter = tool_call(&played, "mail.send");
     assert_eq!((&letter["to"], &letter["attachments"], &letter["subject"]), (&json!(["ann@example.org"]), &json!(["/d/tides.pdf"]), &json!("Tides")));
     assert_eq!(letter, tool_call(&played, "mail.draft"));

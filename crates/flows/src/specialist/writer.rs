@@ -109,7 +109,7 @@ struct Writer {
 impl Writer {
     fn of(visit: Visit<Settings>) -> Writer {
         let settings = visit.settings.unwrap_or_default();
-        let asked = visit.asked();
+        let asked = visit.request_text();
         let (title, markdown, sources) = material(&visit.messages);
         Writer {
             format: format_in(&asked).unwrap_or(settings.format),
@@ -126,7 +126,7 @@ impl Writer {
 
     fn give_up(&mut self, why: &str) -> Go {
         self.last = Some(Turn::given_up(NAME, CAPABILITY, why));
-        Go::end().say("user", turn::asked(&self.messages)).say("assistant", why)
+        Go::end().say("user", turn::request_text(&self.messages)).say("assistant", why)
     }
 }
 
@@ -142,7 +142,7 @@ fn material(messages: &[Turn]) -> (String, String, Vec<Source>) {
     let Some(summary) = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()) else {
         let said = messages.iter().filter(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
         let said: Vec<&str> = said.map(|turn| turn.content.trim()).filter(|text| !text.is_empty()).collect();
-        return (title_of(&turn::asked(messages)), said.join("\n\n"), Vec::new());
+        return (title_of(&turn::request_text(messages)), said.join("\n\n"), Vec::new());
     };
     let text = |name: &str| summary.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     let list = |name: &str| summary.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -179,7 +179,7 @@ fn ask_write(s: &Writer) -> Ask {
     let messages = vec![
         prompt::system(text),
         prompt::message("evidence", format!("Source: the research\n{}", prompt::clipped(&evidence::defused(&s.markdown), room))),
-        prompt::user(prompt::clipped(&turn::asked(&s.messages), s.model.question_tokens())),
+        prompt::user(prompt::clipped(&turn::request_text(&s.messages), s.model.question_tokens())),
     ];
     let schema = json!({
         "type": "object",
@@ -241,7 +241,7 @@ fn fold_create(s: &mut Writer, replies: &Replies<'_>) -> Go {
             let document = json!({ "path": path, "format": s.format, "title": s.title, "bytes": bytes, "sha256": sha256, "sources": s.sources });
             s.last = Some(Turn::contract(NAME, CAPABILITY, &json!({ "document": document })));
             s.report = format!("{:?} is written to `{path}` ({bytes} bytes, {} sources)", s.title, s.sources.len());
-            Go::end().note("document", document).say("user", turn::asked(&s.messages)).say("assistant", s.report.clone())
+            Go::end().note("document", document).say("user", turn::request_text(&s.messages)).say("assistant", s.report.clone())
         }
         Err(failure) => s.give_up(&format!("The file could not be made: {}", failure.message)),
     }

@@ -139,7 +139,8 @@ struct Supervise {
     /// Per capability; removed when it is completed.
     retry_counts: BTreeMap<String, u32>,
     /// The result of the last call, until the supervisor has processed it.
-    heard: AgentResponse,
+    #[serde(rename = "heard")]
+    response: AgentResponse,
     questions: u32,
     /// People's answers to the agent's questions, until they are sent.
     answers: Option<Value>,
@@ -202,7 +203,7 @@ impl Supervise {
             current_step_index: 0,
             completed_capabilities: Vec::new(),
             retry_counts: BTreeMap::new(),
-            heard: AgentResponse::Nothing,
+            response: AgentResponse::Nothing,
             questions: 0,
             answers: None,
             stopped: None,
@@ -214,7 +215,7 @@ impl Supervise {
     }
 
     fn request(&self) -> String {
-        turn::asked(&self.messages)
+        turn::request_text(&self.messages)
     }
 
     /// The current capability and its agent.
@@ -310,8 +311,8 @@ fn ask_plan(s: &Supervise) -> Ask {
     let mut messages =
         vec![prompt::system(prompt::render(PLAN.of(&s.model), json!({ "team": team, "revised": s.revised, "revisions": s.revisions })))];
     let (_, before) = s.messages.split_last().map_or((None, &[][..]), |(last, before)| (Some(last), before));
-    let spoken: Vec<graph::Message> = before.iter().map(|turn| prompt::message(&turn.role, turn.content.clone())).collect();
-    messages.extend(crate::input::fitted(&crate::input::recent(&spoken, HISTORY_TURNS_MAX), s.model.history_tokens() / 2));
+    let earlier: Vec<graph::Message> = before.iter().map(|turn| prompt::message(&turn.role, turn.content.clone())).collect();
+    messages.extend(crate::input::fitted(&crate::input::recent(&earlier, HISTORY_TURNS_MAX), s.model.history_tokens() / 2));
     messages.push(prompt::user(prompt::clipped(&s.request(), s.model.question_tokens())));
     let capabilities: Vec<&str> = s.team.iter().map(|member| member.capability.as_str()).collect();
     let schema = json!({
@@ -419,11 +420,11 @@ fn declined(s: &mut Supervise, reason: &str) -> Go {
 
 /// Routing: checks whether the current agent is done, counts retries, and selects the next.
 fn supervise(s: &mut Supervise, _: &Replies<'_>, registry: &Registry) -> Go {
-    let heard = std::mem::replace(&mut s.heard, AgentResponse::Nothing);
+    let response = std::mem::replace(&mut s.response, AgentResponse::Nothing);
     let Some((capability, name)) = s.current().map(|member| (member.capability.clone(), member.name.clone())) else {
         return s.finish();
     };
-    let incomplete = match heard {
+    let incomplete = match response {
         AgentResponse::Nothing | AgentResponse::Asks(_) => None,
         AgentResponse::Reply => match turn::signal(s.messages.last().map_or("", |last| last.content.as_str())) {
             Signal::Completed(completed) if is_same(&completed, &capability, registry) => {
@@ -484,14 +485,14 @@ fn ask_agent(s: &Supervise) -> Ask {
 
 fn fold_agent(s: &mut Supervise, replies: &Replies<'_>) -> Go {
     s.answers = None;
-    s.heard = match replies.value(0) {
+    s.response = match replies.value(0) {
         Err(failure) => AgentResponse::Failed(failure),
         Ok(reply) => take(s, reply).unwrap_or_else(AgentResponse::Nonsense),
     };
-    match s.heard {
+    match s.response {
         AgentResponse::Asks(_) if s.questions < QUESTIONS_MAX => Go::to("person"),
         AgentResponse::Asks(_) => {
-            s.heard = AgentResponse::Nonsense("it asks people too much".to_owned());
+            s.response = AgentResponse::Nonsense("it asks people too much".to_owned());
             Go::to("supervisor")
         }
         _ => Go::to("supervisor"),
@@ -553,7 +554,7 @@ fn merge(context: &mut Map<String, Value>, newer: Map<String, Value>) {
 }
 
 fn ask_person(s: &Supervise) -> Ask {
-    let AgentResponse::Asks(asks) = &s.heard else { return Ask::nothing() };
+    let AgentResponse::Asks(asks) = &s.response else { return Ask::nothing() };
     let requests = asks.iter().map(|asked| {
         let who = &s.next;
         let prompt = format!("{who} asks: {}", evidence::visible(&asked.prompt));
@@ -563,7 +564,7 @@ fn ask_person(s: &Supervise) -> Ask {
 }
 
 fn fold_person(s: &mut Supervise, replies: &Replies<'_>) -> Go {
-    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.heard, AgentResponse::Nothing) else { return Go::to("agent") };
+    let AgentResponse::Asks(asks) = std::mem::replace(&mut s.response, AgentResponse::Nothing) else { return Go::to("agent") };
     s.questions += 1;
     let answers: Vec<Value> = asks
         .into_iter()

@@ -69,12 +69,12 @@ pub(super) fn local(registry: &Registry) -> Vec<Member> {
 /// The local flows, replaced or extended by the agents that the host lists.
 pub(super) fn read(replies: &Replies<'_>, index: usize, registry: &Registry) -> (Vec<Member>, Option<Failure>) {
     let mut team = local(registry);
-    let told = replies.parse::<evidence::Found>(index).and_then(|found| {
+    let listed = replies.parse::<evidence::Found>(index).and_then(|found| {
         let agents = found.data.get("agents").cloned().unwrap_or(Value::Null);
         let wrong = |error: serde_json::Error| Failure::new(FailureKind::Invalid, format!("{REGISTRY} gave no list of agents: {error}"));
         serde_json::from_value::<Vec<Member>>(agents).map_err(wrong)
     });
-    let (known, failure) = match told {
+    let (known, failure) = match listed {
         Ok(known) => (known, None),
         Err(failure) => (Vec::new(), Some(failure)),
     };

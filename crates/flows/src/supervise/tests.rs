@@ -70,7 +70,7 @@ fn p2_one_model_call_plans_and_the_work_is_routed_until_finish() {
     assert_eq!(next, [&json!("Researcher"), &json!("DocumentCreator"), &json!("Gmail"), &json!("FINISH")]);
     let output = played.output();
     assert_eq!((&output["next"], &output["completed_capabilities"]), (&json!("FINISH"), &json!(["research", "create_document", "send_mail"])));
-    assert_eq!(played.said[0], ("user".to_owned(), REQUEST.to_owned()));
+    assert_eq!(played.messages[0], ("user".to_owned(), REQUEST.to_owned()));
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn p1_agents_are_discovered_and_those_here_do_what_nobody_else_does() {
 fn p5_completion_is_the_one_field_and_the_data_is_never_read() {
     let played = supervised(&json!({}), |_, _, _| None);
     // The secret is passed between agents, and appears in no decision, note or answer of the supervisor.
-    let own = json!([played.notes, played.output()["answer"], played.said]).to_string();
+    let own = json!([played.notes, played.output()["answer"], played.messages]).to_string();
     assert!(!own.contains("42") && played.output()["messages"].to_string().contains("secret"));
     // Another capability, a capability inside the data, and prose are not completions.
     for content in [

@@ -85,15 +85,15 @@ fn s2_only_enabled_tools_are_left() {
 #[test]
 fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
     let small = ModelProfile::default();
-    let told = toolbox().describe(&small);
+    let prompt_text = toolbox().describe(&small);
     assert!(
-        told.contains(
+        prompt_text.contains(
             "- docs.search(query: string (what to look for), order?: \"new\"|\"old\", size?: integer, tags?: array|null) [read-only]: Finds"
         ),
-        "{told}"
+        "{prompt_text}"
     );
-    assert!(!told.contains("<|im_start|>") && told.lines().count() == 5, "{told}");
-    assert!(told.contains("- mail.send(to: string) [may change something]:") && told.contains("- files.remove() [may change something]:"), "{told}");
+    assert!(!prompt_text.contains("<|im_start|>") && prompt_text.lines().count() == 5, "{prompt_text}");
+    assert!(prompt_text.contains("- mail.send(to: string) [may change something]:") && prompt_text.contains("- files.remove() [may change something]:"), "{prompt_text}");
     let long = toolbox().describe(&ModelProfile { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }

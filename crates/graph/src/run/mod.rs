@@ -446,7 +446,7 @@ impl Run {
 const ABOUT_BYTES_MAX: usize = 16 << 10;
 
 /// Upper limit for text quoted in a failure, in bytes.
-const SAID_BYTES_MAX: usize = 64 << 10;
+const OUTPUT_BYTES_MAX: usize = 64 << 10;
 
 /// The reply as it is recorded: one that is too large or too deep becomes a failure.
 fn bounded(reply: Reply, limits: &Limits) -> Reply {
@@ -459,8 +459,8 @@ fn bounded(reply: Reply, limits: &Limits) -> Reply {
         }
     });
     let result = result.map_err(|mut failure| {
-        if let Some(said) = &mut failure.said {
-            said.truncate(said.floor_char_boundary(SAID_BYTES_MAX));
+        if let Some(output) = &mut failure.output {
+            output.truncate(output.floor_char_boundary(OUTPUT_BYTES_MAX));
         }
         failure
     });

@@ -191,10 +191,10 @@ fn a_reply_deeper_than_the_stack_is_only_a_failure() {
 fn s7_what_a_failure_quotes_is_cut_to_a_size_that_can_be_kept() {
     let mut run = start(&one_step(|| Ask::one(tool("t", json!(1)))).build().unwrap());
     run.next();
-    let failure = Failure::new(FailureKind::Invalid, "no JSON").saying("ä".repeat(1 << 20));
+    let failure = Failure::new(FailureKind::Invalid, "no JSON").with_output("ä".repeat(1 << 20));
     let Ok(Some(baton_graph::Entry::Replied { reply, .. })) = run.feed(baton_graph::TaskId { step: 0, index: 0 }, 1, Reply::failed(failure)) else {
         panic!("it was asked")
     };
-    let Err(Failure { said: Some(said), .. }) = &reply.result else { panic!("{reply:?}") };
-    assert_eq!((said.len(), said.chars().all(|c| c == 'ä')), (64 << 10, true));
+    let Err(Failure { output: Some(output), .. }) = &reply.result else { panic!("{reply:?}") };
+    assert_eq!((output.len(), output.chars().all(|c| c == 'ä')), (64 << 10, true));
 }

@@ -1,4 +1,4 @@
-//! The tools a server has: asked for, kept, and believed as far as the server is.
+//! The tools of a server: listed, cached, and trusted as far as the server is.
 
 use std::sync::{Arc, PoisonError};
 
@@ -6,7 +6,7 @@ use graph::{Failure, FailureKind};
 use rmcp::model::{ClientRequest, ListToolsRequest, PaginatedRequestParams, ServerResult, Tool};
 use rmcp::service::ServiceError;
 
-use super::open::words;
+use super::open::error_text;
 use super::{Link, Server};
 use crate::auth::{Refusal, refusal};
 use crate::entry::Entry;
@@ -28,7 +28,7 @@ impl Server {
         self.store_tools(tools);
     }
 
-    /// The list of tools, asked for again now.
+    /// Lists the tools again now.
     pub(crate) async fn relist(&self, link: &Link) -> Result<(), Failure> {
         self.list(link).await.map_err(|why| Failure::new(FailureKind::Network, format!("{}: {why}", self.name)).retry())
     }
@@ -47,7 +47,7 @@ impl Server {
             let page = match page {
                 Ok(ServerResult::ListToolsResult(page)) => page,
                 Ok(_) => return Err("its list of tools is something else".into()),
-                Err(error) => return Err(self.stderr_tail.after(&format!("it did not list its tools: {}", words(&error)))),
+                Err(error) => return Err(self.stderr_tail.after(&format!("it did not list its tools: {}", error_text(&error)))),
             };
             let is_whole = self.take(page.tools, &mut tools, &mut bytes_left);
             cursor = page.next_cursor;
@@ -111,6 +111,6 @@ impl Server {
         }
         *shelf = Arc::new(tools.into_iter().map(|tool| Arc::new(Entry::new(&self.name, tool, is_believed))).collect());
         drop(shelf);
-        self.tell();
+        self.notify_changed();
     }
 }

@@ -1,4 +1,4 @@
-//! How a server is reached: in this process, as a child, or over HTTP with or without authorization; and what went wrong, in words.
+//! How a server is reached: in this process, as a child, or over HTTP with or without authorization; and the messages of errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,7 +27,7 @@ impl Server {
         self.stderr_tail.clear();
         let mode = match self.revision() {
             None => ClientLifecycleMode::Auto {
-                // The newest first; a server that knows how to be asked may still speak an earlier one.
+                // The newest first; a server that supports the request may still use an earlier revision.
                 preferred_versions: ProtocolVersion::KNOWN_VERSIONS.iter().rev().cloned().collect(),
                 legacy_version: Some(ProtocolVersion::V_2025_11_25),
             },
@@ -60,7 +60,7 @@ impl Server {
         let changed = Arc::new(Notify::new());
         let listeners = Listeners::default();
         let revision = self.revision().filter(ProtocolVersion::has_initialize).unwrap_or(ProtocolVersion::V_2025_11_25);
-        let host = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision: revision.clone() };
+        let host = Host { request_handler: self.request_handler.clone(), changed: changed.clone(), listeners: listeners.clone(), revision: revision.clone() };
         let service = match &self.origin {
             Origin::Local { serve, .. } => {
                 let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
@@ -81,7 +81,7 @@ impl Server {
                     Some(authorized) => {
                         let client = authorized.client(http).await.map_err(cannot)?;
                         let transport = StreamableHttpClientTransport::with_client(client, config.clone());
-                        let first = Host { asked: self.asked.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
+                        let first = Host { request_handler: self.request_handler.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
                         match first.serve_with_lifecycle(WatchedTransport { inner: transport, _open: open }, mode.clone()).await {
                             Err(error) if authorized.can_ask() && error.auth_challenge().is_some() => {
                                 authorized.authorize(error.auth_challenge().unwrap_or_default()).await.map_err(cannot)?;
@@ -108,7 +108,7 @@ impl Server {
     pub(crate) async fn step_up(&self, challenge: &str) -> Result<(), String> {
         match &self.authorized {
             Some(authorized) => authorized.step_up(challenge).await,
-            None => Err("nobody can be asked for more rights".into()),
+            None => Err("no user is present who could grant more rights".into()),
         }
     }
 
@@ -173,8 +173,8 @@ fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     }
 }
 
-/// What went wrong in a call, in words for a person.
-pub(crate) fn words(error: &ServiceError) -> String {
+/// The message of an error of a call.
+pub(crate) fn error_text(error: &ServiceError) -> String {
     match error {
         ServiceError::TransportSend(sent) => deepest(&*sent.error),
         ServiceError::TransportClosed => "the connection was closed".into(),

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use super::lock;
 use effects::clip;
 
-/// The last a server said besides its messages, and why we gave up on it: what a person needs to mend it.
+/// The last lines that a server wrote to stderr, and why its connection was given up, for error messages.
 #[derive(Default)]
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
@@ -36,11 +36,11 @@ impl StderrTail {
         lock(&self.lines).clear();
     }
 
-    /// These words, followed by what the server last said, without any secret of its configuration.
-    pub(crate) fn after(&self, words: &str) -> String {
+    /// The message, followed by the server's last output, without the secrets of its configuration.
+    pub(crate) fn after(&self, message: &str) -> String {
         let lines = lock(&self.lines);
-        let said: Vec<&str> = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES_MAX)).map(String::as_str).collect();
-        let all = if said.is_empty() { words.to_owned() } else { format!("{words}; it said: {}", clip(&said.join(" | "), SHOWN_BYTES_MAX)) };
+        let output_lines: Vec<&str> = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES_MAX)).map(String::as_str).collect();
+        let all = if output_lines.is_empty() { message.to_owned() } else { format!("{message}; its last output: {}", clip(&output_lines.join(" | "), SHOWN_BYTES_MAX)) };
         self.redact(&all)
     }
 

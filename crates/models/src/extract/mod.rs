@@ -27,16 +27,16 @@ const SENTENCES_MAX: usize = 4;
 impl Model for Extract {
     async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let material = Material::of(call);
-        let said = match &call.schema {
+        let output = match &call.schema {
             Some(schema) => ModelOutput::Json(fill::fill(schema, &material)),
             None => {
                 let text = material.answer_with_sources();
-                text.split_inclusive(' ').for_each(|word| progress.tell(word));
+                text.split_inclusive(' ').for_each(|word| progress.send(word));
                 ModelOutput::Text(text)
             }
         };
         let notes = json!({"extracted": true, "sentences": material.picked.len()});
-        Ok(Answer { said, usage: Usage::default(), model: None, finish: Finish::Stop, notes })
+        Ok(Answer { output, usage: Usage::default(), model: None, finish: Finish::Stop, notes })
     }
 }
 

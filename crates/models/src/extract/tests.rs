@@ -24,21 +24,21 @@ async fn answer(messages: Vec<Message>, schema: Option<Value>) -> Answer {
     let key = Key::of(&"t".into(), &"r".into(), graph::TaskId { step: 0, index: 0 });
     let call = ModelCall { messages, schema: schema.clone(), ..ModelCall::default() };
     let answer = Extract.answer(&call, &key, &Progress::nowhere()).await.unwrap();
-    if let (Some(schema), ModelOutput::Json(value)) = (schema, &answer.said) {
+    if let (Some(schema), ModelOutput::Json(value)) = (schema, &answer.output) {
         structured::check(value.clone(), &schema).unwrap_or_else(|error| panic!("{error}\n{value:#}"));
     }
     answer
 }
 
 async fn text(messages: Vec<Message>) -> String {
-    match answer(messages, None).await.said {
+    match answer(messages, None).await.output {
         ModelOutput::Text(text) => text,
         other => panic!("{other:?}"),
     }
 }
 
 async fn json_for(messages: Vec<Message>, schema: Value) -> Value {
-    match answer(messages, Some(schema)).await.said {
+    match answer(messages, Some(schema)).await.output {
         ModelOutput::Json(value) => value,
         other => panic!("{other:?}"),
     }

@@ -2,7 +2,7 @@
 //!
 //! | reply | result |
 //! |---|---|
-//! | no line, broken off, 408, 409, 425, 429, 5xx, "overloaded" in a stream | again, after `Retry-After` if there is one |
+//! | no connection, broken off, 408, 409, 425, 429, 5xx, "overloaded" in a stream | again, after `Retry-After` if there is one |
 //! | 402 or no quota, 404, 410, 413 or too long, an answer that is not of the dialect | another model |
 //! | 400, 401, 403, 422, anything of ours | the user |
 
@@ -90,9 +90,9 @@ fn answer_of(error: &genai::Error) -> (&str, Option<&HeaderMap>) {
 }
 
 fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) -> ModelError {
-    let said = error_message(body);
+    let detail = error_message(body);
     let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
-    let message = if said.is_empty() { format!("status {status}") } else { format!("status {status}: {said}") };
+    let message = if detail.is_empty() { format!("status {status}") } else { format!("status {status}: {detail}") };
     let after_ms = headers.and_then(|headers| retry_after_ms(headers, SystemTime::now()));
     let again = |kind| ModelError { remedy: Remedy::Again { after_ms }, kind, message: message.clone() };
     match status {
@@ -115,15 +115,15 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
 
 /// An error in the middle of a stream, after the status was received.
 fn in_stream(body: &Value) -> ModelError {
-    let said = error_message(&body.to_string());
+    let detail = error_message(&body.to_string());
     let text = body.to_string().to_lowercase();
     let passing = ["overloaded", "rate_limit", "server_error", "api_error", "timeout", "unavailable", "internal"];
     if passing.iter().any(|word| text.contains(word)) {
-        ModelError::again(FailureKind::Network, format!("the stream ended with an error: {said}"))
+        ModelError::again(FailureKind::Network, format!("the stream ended with an error: {detail}"))
     } else if ["message", "error"].iter().any(|field| body.get(field).is_some()) || body.is_string() {
-        ModelError::another(FailureKind::Refused, format!("the stream ended with an error: {said}"))
+        ModelError::another(FailureKind::Refused, format!("the stream ended with an error: {detail}"))
     } else {
-        ModelError::another(FailureKind::Invalid, format!("its stream does not have the form of its API: {said}"))
+        ModelError::another(FailureKind::Invalid, format!("its stream does not have the form of its API: {detail}"))
     }
 }
 

@@ -33,7 +33,7 @@ use kserve::{InferParameter, InferTensorContents, ModelInferRequest, ModelInferR
 
 pub(crate) struct Triton {
     name: Name,
-    line: Arc<Connection>,
+    connection: Arc<Connection>,
     row: Row,
     key: Option<Secret>,
 }
@@ -65,8 +65,8 @@ impl Connection {
 }
 
 impl Triton {
-    pub(crate) fn new(name: Name, line: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
-        Triton { name, line, row, key }
+    pub(crate) fn new(name: Name, connection: Arc<Connection>, row: Row, key: Option<Secret>) -> Self {
+        Triton { name, connection, row, key }
     }
 
     fn request<T>(&self, message: T) -> Result<Request<T>, ModelError> {
@@ -101,7 +101,7 @@ impl Model for Triton {
         if !call.tools.is_empty() {
             return Err(ModelError::another(FailureKind::Refused, "a Triton model supports no tools"));
         }
-        let mut client = GrpcInferenceServiceClient::new(self.line.channel()?);
+        let mut client = GrpcInferenceServiceClient::new(self.connection.channel()?);
         let wanted = ModelMetadataRequest { name: self.name.model.clone(), version: String::new() };
         let metadata = client.model_metadata(self.request(wanted)?).await.map_err(|status| self.sorted(&status))?.into_inner();
         let output = output_of(&metadata)?;
@@ -111,7 +111,7 @@ impl Model for Triton {
             Ok(response) => {
                 let mut stream = response.into_inner();
                 let mut text = Utf8::default();
-                // A line that breaks is a status; only a clean end gives `None`.
+                // A connection that breaks is a status; only a clean end gives `None`.
                 while let Some(part) = stream.message().await.map_err(|status| self.sorted(&status))? {
                     if !part.error_message.is_empty() {
                         let words = self.key.as_ref().map_or_else(|| part.error_message.clone(), |key| key.redact_in(&part.error_message));
@@ -121,23 +121,23 @@ impl Model for Triton {
                     let is_final = is_final(&response);
                     // The closing response of a decoupled model holds nothing.
                     if !response.outputs.is_empty() || !is_final {
-                        progress.tell(text.push(&bytes_of(&response, &output)?));
+                        progress.send(text.push(&bytes_of(&response, &output)?));
                     }
                     if is_final {
                         break;
                     }
                 }
-                text.finish(&mut |rest| progress.tell(rest))
+                text.finish(&mut |rest| progress.send(rest))
             }
             Err(status) if status.code() == Code::Unimplemented => {
                 let text = self.unary(&mut client, infer, &output).await?;
-                progress.tell(&text);
+                progress.send(&text);
                 text
             }
             Err(status) => return Err(self.sorted(&status)),
         };
         Ok(Answer {
-            said: ModelOutput::Text(text),
+            output: ModelOutput::Text(text),
             usage: Usage::default(),
             model: None,
             finish: Finish::Unknown,

@@ -18,7 +18,7 @@ use crate::problem::{Problem, StatusCode};
 /// Clients may keep a card for so long.
 const CACHED: &str = "max-age=60";
 
-/// Needs no token: it says what the server can do and how to call it.
+/// Needs no token: it describes what the server can do and how to call it.
 pub(crate) fn open_routes(api: &Api) -> Router {
     Router::new()
         .route(card::PATH, get(of_all))
@@ -97,7 +97,7 @@ fn grpc_target(base: &str) -> String {
     if has_port { host.to_owned() } else { format!("{host}:{port}") }
 }
 
-/// The card for those who are let in, where others are not: it says the same.
+/// The card for authenticated clients, with the same content.
 pub(super) async fn extended(api: &Api, flow: Option<&str>, base: &str) -> Result<AgentCard, Problem> {
     let made = make(api, flow, base).await?;
     match made.capabilities.extended_agent_card {

@@ -33,7 +33,7 @@ pub(super) fn refused(problem: &Problem) -> Response {
     headers.into_response()
 }
 
-/// The status with which a call ends that went wrong.
+/// The status of a call that failed.
 pub(super) fn trailers(problem: &Problem) -> HeaderMap {
     let kind = match problem.status {
         // Protobuf has no other way to say that the method or its form is not known here.
@@ -49,20 +49,20 @@ fn unimplemented() -> ErrorKind {
     ErrorKind { status: "UNIMPLEMENTED", ..METHOD_NOT_FOUND }
 }
 
-/// A response that sends frames as they are written. One that ends without trailers of its own went well.
+/// A response that sends frames as they are written. A response without trailers of its own ends with success.
 pub(super) fn streamed(source: Source) -> Response {
     let stream = futures::stream::unfold(Some(source), |source| async move {
         let mut source = source?;
         Some(match source.next().await {
             Some(frame) if frame.is_data() => (Ok::<_, Infallible>(frame), Some(source)),
             Some(trailers) => (Ok(trailers), None),
-            None => (Ok(Frame::trailers(went_well())), None),
+            None => (Ok(Frame::trailers(succeeded())), None),
         })
     });
     headed(Body::new(StreamBody::new(stream)))
 }
 
-fn went_well() -> HeaderMap {
+fn succeeded() -> HeaderMap {
     HeaderMap::from_iter([(HeaderName::from_static(grpc::STATUS), HeaderValue::from_static("0"))])
 }
 
@@ -71,7 +71,7 @@ fn headed(body: Body) -> Response {
 }
 
 fn done(message: &impl prost::Message) -> Response {
-    let frames = [Frame::data(Bytes::from(grpc::frame(message))), Frame::trailers(went_well())];
+    let frames = [Frame::data(Bytes::from(grpc::frame(message))), Frame::trailers(succeeded())];
     headed(Body::new(StreamBody::new(futures::stream::iter(frames.map(Ok::<_, Infallible>)))))
 }
 

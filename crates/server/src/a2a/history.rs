@@ -1,11 +1,11 @@
-//! What was said in a task, and the context as its client names it: a document beside the run. The run is whole without it.
+//! The messages of a task, and the context as its client names it: a document beside the run. The run does not depend on it.
 
 use graph::UserId;
 use serde::{Deserialize, Serialize};
 use wire::a2a::{Message, Part};
 
 use super::A2a;
-use super::task::words;
+use super::task::agent_message;
 use crate::problem::{Problem, StatusCode};
 use crate::records;
 
@@ -40,7 +40,7 @@ impl History {
         self.messages.push(message);
     }
 
-    /// The messages as a client gets them. Where some are missing, a message of ours says so.
+    /// The messages as a client gets them. If some were left out, a message states that.
     pub(super) fn shown(self, run: &str) -> Vec<Message> {
         let mut messages = self.messages;
         if self.left_out > 0 && !messages.is_empty() {
@@ -48,7 +48,7 @@ impl History {
                 "{} messages are left out here: of a task, the first message and the newest are kept, up to {MESSAGES_MAX} messages and {MESSAGES_BYTES_MAX} bytes",
                 self.left_out
             );
-            messages.insert(1, words(run, "left-out", &mark));
+            messages.insert(1, agent_message(run, "left-out", &mark));
         }
         messages
     }
@@ -78,7 +78,7 @@ impl History {
 }
 
 pub(super) async fn get(a2a: &A2a, user: &UserId, run: &str) -> Result<Option<History>, Problem> {
-    Ok(records::get(a2a.store(), user, KIND, run).await?.map(|kept| kept.value))
+    Ok(records::get(a2a.store(), user, KIND, run).await?.map(|stored| stored.value))
 }
 
 /// Keeps it. Where there are too many, the oldest are forgotten: their tasks stay, without their history.
@@ -86,7 +86,7 @@ pub(super) async fn put(a2a: &A2a, user: &UserId, run: &str, history: &mut Histo
     history.fit();
     match records::put(a2a.store(), user, KIND, run, history).await {
         Err(problem) if problem.status == StatusCode::INSUFFICIENT_STORAGE => {}
-        kept => return kept,
+        stored => return stored,
     }
     for (_, key) in records::by_age(a2a.store(), user, KIND).await?.into_iter().take(DROPPED) {
         records::remove(a2a.store(), user, KIND, &key).await?;
@@ -115,8 +115,8 @@ mod tests {
         }
         assert!(serde_json::to_vec(&history).unwrap().len() <= store::RECORD_BYTES_MAX);
         assert!(history.has("m0") && history.has("m59") && history.has("m58") && !history.has("m1"));
-        let (kept, shown) = (history.messages.len(), texts(history));
-        assert_eq!((kept, shown.len()), (5, 6));
+        let (stored, shown) = (history.messages.len(), texts(history));
+        assert_eq!((stored, shown.len()), (5, 6));
         assert!(shown[1].starts_with("55 messages are left out"), "{}", shown[1]);
 
         let mut many = History::new("c", message(0, 10));

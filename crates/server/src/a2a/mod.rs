@@ -13,7 +13,7 @@
 //! | a task | a run of this user that no other run started; its id is the run's |
 //! | `messageId` | the idempotency key: a message that is sent again is the same task |
 //! | `TASK_STATE_INPUT_REQUIRED` | a question to a person; the next message in the task answers it |
-//! | artifacts `answer`, `sources` | what came of it |
+//! | artifacts `answer`, `sources` | the result |
 //!
 //! A request is read by [`rpc`], [`rest`] or [`grpc`], which know nothing of runs; [`send`], [`task`], [`stream`] and [`push`] know nothing of bindings. What clients say beside runs is in
 //! [`history`].
@@ -72,17 +72,17 @@ pub(crate) fn no_more_routes(_: &Api) -> Router {
     Router::new()
 }
 
-/// What was refused before a request was read, as JSON-RPC says it.
+/// A refusal before the request was read, in the form of JSON-RPC.
 pub(crate) fn rpc_error(problem: &Problem) -> Response {
     rpc::refused(problem)
 }
 
-/// The same as HTTP+JSON says it.
+/// The same in the form of HTTP+JSON.
 pub(crate) fn rest_error(problem: &Problem) -> Response {
     rest::refused(problem)
 }
 
-/// The same as gRPC says it.
+/// The same in the form of gRPC.
 pub(crate) fn grpc_error(problem: &Problem) -> Response {
     grpc::refused(problem)
 }
@@ -122,7 +122,7 @@ fn check_version(headers: &HeaderMap, query: Option<&str>) -> Result<(), Problem
         true => Ok(()),
         false => {
             let shown: String = version.chars().take(20).collect();
-            Err(refusal(error::VERSION_NOT_SUPPORTED, format!("{VERSION_HEADER} {shown} is not spoken here; send {VERSION}")))
+            Err(refusal(error::VERSION_NOT_SUPPORTED, format!("{VERSION_HEADER} {shown} is not supported; send {VERSION}")))
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Push {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     config: PushConfig,
-    /// The state that the address was told last, and when the run had come to it.
+    /// The state that was sent to the address last, and when the run reached it.
     sent: String,
     sent_ms: i64,
 }
@@ -90,7 +90,7 @@ fn headers(config: &PushConfig) -> Result<HeaderMap, String> {
     Ok(headers)
 }
 
-/// Keeps a configuration that was checked. A task that is over is not told of again.
+/// Keeps a configuration that was checked. For a task that has ended nothing more is sent.
 pub(super) async fn put(a2a: &A2a, user: &UserId, run: &str, mut config: PushConfig) -> Result<PushConfig, Problem> {
     let known = all(a2a, user, run).await?;
     if config.id.is_empty() {
@@ -115,7 +115,7 @@ pub(super) async fn get(a2a: &A2a, user: &UserId, run: &str, id: &str) -> Result
 pub(super) async fn all(a2a: &A2a, user: &UserId, run: &str) -> Result<Vec<PushConfig>, Problem> {
     let mut found = Vec::new();
     for kind in [OPEN, DONE] {
-        found.extend(records::list::<Record>(a2a.store(), user, kind, &key_of(run, "")).await?.into_iter().map(|kept| kept.value.config));
+        found.extend(records::list::<Record>(a2a.store(), user, kind, &key_of(run, "")).await?.into_iter().map(|stored| stored.value.config));
     }
     Ok(found)
 }
@@ -156,13 +156,13 @@ async fn keep_sending(inner: Weak<Inner>) {
 async fn send_due(a2a: &A2a) -> Result<(), Problem> {
     let mut pages = Pages::<Record>::of(OPEN);
     while let Some(page) = pages.next(a2a.store()).await? {
-        for kept in page {
-            let Some(run) = kept.key.split('/').next().map(RunId::from) else { continue };
+        for stored in page {
+            let Some(run) = stored.key.split('/').next().map(RunId::from) else { continue };
             match a2a.store().run(&run).await? {
-                None => drop(records::remove(a2a.store(), &kept.user, OPEN, &kept.key).await?),
+                None => drop(records::remove(a2a.store(), &stored.user, OPEN, &stored.key).await?),
                 // Nothing has happened since.
-                Some(row) if row.status == Status::Running || row.updated_ms == kept.value.sent_ms => {}
-                Some(_) => send_later(a2a, kept, run),
+                Some(row) if row.status == Status::Running || row.updated_ms == stored.value.sent_ms => {}
+                Some(_) => send_later(a2a, stored, run),
             }
         }
     }
@@ -170,17 +170,17 @@ async fn send_due(a2a: &A2a) -> Result<(), Problem> {
 }
 
 /// Sends beside the others, unless this is being sent or too many are; then the next look finds it.
-fn send_later(a2a: &A2a, kept: StoredRecord<Record>, run: RunId) {
+fn send_later(a2a: &A2a, stored: StoredRecord<Record>, run: RunId) {
     let push = &a2a.0.push;
     let Ok(place) = push.places.clone().try_acquire_owned() else { return };
-    let name = (kept.user.clone(), kept.key.clone());
+    let name = (stored.user.clone(), stored.key.clone());
     let under_way = || a2a.0.push.under_way.lock().unwrap_or_else(PoisonError::into_inner);
     if !may_send(&mut under_way(), &name) {
         return;
     }
     let a2a = a2a.clone();
     tokio::spawn(async move {
-        if let Err(problem) = send(&a2a, kept, &run).await
+        if let Err(problem) = send(&a2a, stored, &run).await
             && !is_missing(&problem)
         {
             tracing::warn!(%run, "a push notification could not be sent: {}", problem.message);
@@ -195,8 +195,8 @@ fn may_send(under_way: &mut HashSet<(UserId, String)>, name: &(UserId, String)) 
     under_way.iter().filter(|(user, _)| *user == name.0).count() < OF_USER_MAX && under_way.insert(name.clone())
 }
 
-async fn send(a2a: &A2a, kept: StoredRecord<Record>, run: &RunId) -> Result<(), Problem> {
-    let StoredRecord { user, key, value: Record { config, sent, .. }, .. } = kept;
+async fn send(a2a: &A2a, stored: StoredRecord<Record>, run: &RunId) -> Result<(), Problem> {
+    let StoredRecord { user, key, value: Record { config, sent, .. }, .. } = stored;
     let who = Identity { user, is_operator: false };
     let row = a2a.row(&who, run.as_str()).await?;
     let sent_ms = row.updated_ms;

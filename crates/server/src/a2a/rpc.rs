@@ -152,7 +152,7 @@ async fn perform(a2a: &A2a, caller: &Caller, base: &str, id: &Value, method: &st
         "GetExtendedAgentCard" => done(id, card::extended(a2a.api(), caller.flow.as_deref(), base).await?),
         older if ["message/", "tasks/", "agent/"].iter().any(|group| older.starts_with(group)) => Err(refusal(
             VERSION_NOT_SUPPORTED,
-            format!("{older:?} is a method of A2A 0.3; {VERSION} is spoken here, whose methods are named like SendMessage"),
+            format!("{older:?} is a method of A2A 0.3; this server supports {VERSION}, whose methods are named like SendMessage"),
         )),
         _ => Err(refusal(METHOD_NOT_FOUND, "there is no such method")),
     }

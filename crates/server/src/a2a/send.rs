@@ -25,14 +25,14 @@ pub(super) struct StartedTask {
 impl A2a {
     pub(super) async fn send(&self, caller: &Caller, request: SendMessage, is_watched: bool) -> Result<StartedTask, Problem> {
         let message = request.message.clone().ok_or_else(|| wrong("message: it is missing"))?;
-        let said = check(&message)?;
+        let content = check(&message)?;
         let config = request.configuration.as_ref().and_then(|configuration| configuration.task_push_notification_config.clone());
         if let Some(config) = &config {
             push::check(self, config).await?;
         }
         let reached = match message.task_id.is_empty() {
-            true => Box::pin(self.begin(caller, &request, message, said, is_watched)).await?,
-            false => Box::pin(self.answer(caller, message, said, is_watched)).await?,
+            true => Box::pin(self.begin(caller, &request, message, content, is_watched)).await?,
+            false => Box::pin(self.answer(caller, message, content, is_watched)).await?,
         };
         if let Some(config) = config {
             push::put(self, &caller.who.user, reached.turn.run.as_str(), config).await?;
@@ -58,7 +58,7 @@ impl A2a {
         caller: &Caller,
         request: &SendMessage,
         mut message: Message,
-        said: MessageContent,
+        content: MessageContent,
         is_watched: bool,
     ) -> Result<StartedTask, Problem> {
         let api = self.api();
@@ -66,17 +66,17 @@ impl A2a {
         let of_tenant = Some(request.tenant.clone()).filter(|tenant| !tenant.is_empty());
         let flow = caller.flow.clone().or(of_tenant).or(of_metadata).unwrap_or_else(|| DEFAULT_FLOW.to_owned());
         turn::must_know(api, &flow).map_err(|problem| wrong(problem.message))?;
-        let mut new_run = turn::new_run_with(&flow, said.text, options);
+        let mut new_run = turn::new_run_with(&flow, content.text, options);
         new_run.thread = Some(message.context_id.clone()).filter(|context| !context.is_empty());
-        // What another agent wrote may not be the user's own words.
-        let asked = Turn { new_run, history: Vec::new(), is_tainted: true, wrapper: None };
+        // The text may be another agent's and not the user's.
+        let requested = Turn { new_run, history: Vec::new(), is_tainted: true, wrapper: None };
         let terms = caller.terms.clone().or_key(Some(&message.message_id));
-        let turn = turn::begin(api, &caller.who, "a2a", &terms, asked, is_watched).await?;
+        let turn = turn::begin(api, &caller.who, "a2a", &terms, requested, is_watched).await?;
         let run = turn.run.as_str();
-        if let Some(kept) = history::get(self, &caller.who.user, run).await? {
+        if let Some(stored) = history::get(self, &caller.who.user, run).await? {
             let row = self.row(&caller.who, run).await?;
             let turn = if is_watched { turn::followed(api, row).await } else { turn };
-            return Ok(StartedTask { turn, context: kept.context, first: None });
+            return Ok(StartedTask { turn, context: stored.context, first: None });
         }
         let context = match message.context_id.is_empty() {
             true => crate::api::shown_name(&caller.who.user, &turn.thread),
@@ -84,22 +84,22 @@ impl A2a {
         };
         message.context_id.clone_from(&context);
         run.clone_into(&mut message.task_id);
-        let mut kept = History::new(&context, message);
-        history::put(self, &caller.who.user, run, &mut kept).await?;
-        let first = Some(fresh(run, &kept, TaskState::Submitted));
+        let mut stored = History::new(&context, message);
+        history::put(self, &caller.who.user, run, &mut stored).await?;
+        let first = Some(fresh(run, &stored, TaskState::Submitted));
         Ok(StartedTask { turn, context, first })
     }
 
-    async fn answer(&self, caller: &Caller, mut message: Message, said: MessageContent, is_watched: bool) -> Result<StartedTask, Problem> {
+    async fn answer(&self, caller: &Caller, mut message: Message, content: MessageContent, is_watched: bool) -> Result<StartedTask, Problem> {
         let (api, who) = (self.api(), &caller.who);
         let row = self.row(who, &message.task_id).await?;
         let run = row.run.clone();
-        let mut kept = history::get(self, &who.user, run.as_str()).await?.unwrap_or_default();
-        let context = context_of(who, &row, Some(&kept));
+        let mut stored = history::get(self, &who.user, run.as_str()).await?.unwrap_or_default();
+        let context = context_of(who, &row, Some(&stored));
         if !message.context_id.is_empty() && message.context_id != context {
             return Err(wrong(format!("message.contextId: the task belongs to the context {context:?}")));
         }
-        if kept.has(&message.message_id) {
+        if stored.has(&message.message_id) {
             let turn = if is_watched { turn::followed(api, row).await } else { turn::found(api, who, row, false).await? };
             return Ok(StartedTask { turn, context, first: None });
         }
@@ -108,19 +108,19 @@ impl A2a {
             Err(problem) if problem.status == StatusCode::CONFLICT => return Err(refusal(UNSUPPORTED_OPERATION, "the task asks nothing any more")),
             found => found?,
         };
-        let value = match said.data.filter(serde_json::Value::is_object) {
+        let value = match content.data.filter(serde_json::Value::is_object) {
             Some(value) => value,
-            None => answer_value(&said.text, &asks.waiting).map_err(|why| wrong(format!("{why} {}", hint(&asks.waiting))))?,
+            None => answer_value(&content.text, &asks.waiting).map_err(|why| wrong(format!("{why} {}", hint(&asks.waiting))))?,
         };
-        let asked = question(&asks);
+        let question = question(&asks);
         let turn = turn::give(api, who, row, &asks, value, is_watched).await?;
         message.context_id.clone_from(&context);
-        kept.context.clone_from(&context);
-        kept.push(asked);
-        kept.push(message);
-        history::put(self, &who.user, run.as_str(), &mut kept).await?;
+        stored.context.clone_from(&context);
+        stored.push(question);
+        stored.push(message);
+        history::put(self, &who.user, run.as_str(), &mut stored).await?;
         push::schedule_notifications(self, &run);
-        let first = Some(fresh(run.as_str(), &kept, TaskState::Working));
+        let first = Some(fresh(run.as_str(), &stored, TaskState::Working));
         Ok(StartedTask { turn, context, first })
     }
 }
@@ -136,32 +136,32 @@ fn check(message: &Message) -> Result<MessageContent, Problem> {
     if message.parts.is_empty() {
         return Err(wrong("message.parts: at least one part is needed"));
     }
-    let said = message.said().map_err(|part| refusal(CONTENT_TYPE_NOT_SUPPORTED, part.0))?;
-    if said.text.trim().is_empty() {
+    let content = message.content().map_err(|part| refusal(CONTENT_TYPE_NOT_SUPPORTED, part.0))?;
+    if content.text.trim().is_empty() {
         return Err(wrong("message.parts: they are empty; say what you want to know"));
     }
-    Ok(said)
+    Ok(content)
 }
 
 /// Only a task that asks something takes a message.
 fn must_ask(row: &RunRow, context: &str) -> Result<(), Problem> {
-    let words = match row.status {
+    let reason = match row.status {
         Status::Asking | Status::Waiting => return Ok(()),
         Status::Running => "the task is at work and asks nothing; wait until it does, or cancel it".to_owned(),
         Status::Done | Status::Failed | Status::Cancelled => {
             format!("the task is over; send the message without taskId and with contextId {context:?} to go on from it")
         }
     };
-    Err(refusal(UNSUPPORTED_OPERATION, words))
+    Err(refusal(UNSUPPORTED_OPERATION, reason))
 }
 
-fn fresh(run: &str, kept: &History, state: TaskState) -> Task {
+fn fresh(run: &str, stored: &History, state: TaskState) -> Task {
     Task {
         id: run.to_owned(),
-        context_id: kept.context.clone(),
+        context_id: stored.context.clone(),
         status: TaskStatus { state, message: None, timestamp: calendar::shown(now_ms()) },
         artifacts: Some(Vec::new()),
-        history: kept.clone().shown(run),
+        history: stored.clone().shown(run),
         metadata: None,
     }
 }

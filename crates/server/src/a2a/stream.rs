@@ -1,4 +1,4 @@
-//! A task told as it goes: the task as it is, then what happens in it, until it is over or asks something.
+//! A task as a stream: its current state, then its events, until it ends or asks a question.
 //!
 //! ```text
 //! task ─► statusUpdate WORKING: a step, a call of a tool, a note · artifactUpdate `answer`, piece by piece
@@ -17,7 +17,7 @@ use wire::a2a::error::UNSUPPORTED_OPERATION;
 use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus, grpc, proto};
 
 use super::send::StartedTask;
-use super::task::{Shape, answer_artifact, question, sources_artifact, words};
+use super::task::{Shape, answer_artifact, question, sources_artifact, agent_message};
 use super::{A2a, Caller, kind_of, refusal};
 use crate::api::Api;
 use crate::guard::{Identity, now_ms};
@@ -35,11 +35,11 @@ pub(super) enum Form {
 }
 
 impl Form {
-    fn frame(&self, told: StreamResponse) -> Frame<Bytes> {
+    fn frame(&self, update: StreamResponse) -> Frame<Bytes> {
         let bytes = match self {
-            Form::Rpc(id) => format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": told })).into(),
-            Form::Http => format!("data: {}\n\n", json!(told)).into(),
-            Form::Grpc => grpc::frame(&proto::StreamResponse::from(told)).into(),
+            Form::Rpc(id) => format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": id, "result": update })).into(),
+            Form::Http => format!("data: {}\n\n", json!(update)).into(),
+            Form::Grpc => grpc::frame(&proto::StreamResponse::from(update)).into(),
         };
         Frame::data(bytes)
     }
@@ -66,7 +66,7 @@ impl A2a {
     pub(super) async fn stream(&self, caller: &Caller, request: SendMessage, form: Form) -> Result<Response, Problem> {
         let history_length = request.configuration.as_ref().and_then(|configuration| configuration.history_length);
         let shape = Shape::of(history_length)?;
-        // Before the task begins: one that nobody could be told of must not.
+        // Checked before the task starts: a task whose events cannot be delivered must not start.
         let (sink, response) = form.open(self.api(), &caller.who)?;
         let StartedTask { turn, context, first } = self.send(caller, request, true).await?;
         let first = match first {
@@ -80,7 +80,7 @@ impl A2a {
     pub(super) async fn subscribe(&self, who: &Identity, id: &str, form: Form) -> Result<Response, Problem> {
         let row = self.row(who, id).await?;
         if row.status.is_over() {
-            return Err(refusal(UNSUPPORTED_OPERATION, "the task is over; GetTask tells how"));
+            return Err(refusal(UNSUPPORTED_OPERATION, "the task has ended; read its result with GetTask"));
         }
         let (sink, response) = form.open(self.api(), who)?;
         // Events from here on are sent, so the task is read afterwards.
@@ -122,7 +122,7 @@ impl TaskWriter {
         if is_gone || state.is_terminal() || state.is_interrupted() {
             return Ok(());
         }
-        let (mut told, mut has_told) = (String::new(), false);
+        let (mut sent_text, mut has_sent) = (String::new(), false);
         let mut number = 0;
         if let Some(mut events) = turn.events() {
             loop {
@@ -132,22 +132,22 @@ impl TaskWriter {
                 };
                 let Some(happened) = happened else { break };
                 number += 1;
-                if self.happened(happened, has_told, number).await.is_err() {
+                if self.happened(happened, has_sent, number).await.is_err() {
                     return Ok(());
                 }
-                has_told |= !events.told().is_empty();
+                has_sent |= !events.sent_text().is_empty();
             }
             // Once, and not with every piece: an answer may have hundreds of thousands of them.
-            events.told().clone_into(&mut told);
+            events.sent_text().clone_into(&mut sent_text);
         }
         let rest = turn::outcome(a2a.api(), &turn.run).await?;
         // The last message; there is nothing to stop if the client is gone.
-        let _ = self.write_outcome(rest, &told).await;
+        let _ = self.write_outcome(rest, &sent_text).await;
         Ok(())
     }
 
-    async fn send(&self, told: StreamResponse) -> Result<(), ClientGone> {
-        if self.sink.send_frame(self.form.frame(told)).await { Ok(()) } else { Err(ClientGone) }
+    async fn send(&self, update: StreamResponse) -> Result<(), ClientGone> {
+        if self.sink.send_frame(self.form.frame(update)).await { Ok(()) } else { Err(ClientGone) }
     }
 
     async fn status(&self, state: TaskState, message: Option<Message>) -> Result<(), ClientGone> {
@@ -161,16 +161,16 @@ impl TaskWriter {
     }
 
     async fn working(&self, number: u64, text: &str, data: Option<Value>) -> Result<(), ClientGone> {
-        let mut message = words(self.task.as_str(), &format!("work-{number}"), text);
+        let mut message = agent_message(self.task.as_str(), &format!("work-{number}"), text);
         message.parts.extend(data.map(Part::data));
         self.status(TaskState::Working, Some(message)).await
     }
 
-    async fn happened(&self, happened: TurnEvent, has_told: bool, number: u64) -> Result<(), ClientGone> {
+    async fn happened(&self, happened: TurnEvent, has_sent: bool, number: u64) -> Result<(), ClientGone> {
         match happened {
             TurnEvent::StepStarted { step } => self.working(number, &step, None).await,
             TurnEvent::StepFinished { .. } | TurnEvent::ToolFinished { result: Ok(_), .. } => Ok(()),
-            TurnEvent::Text(text) => self.artifact(answer_artifact(&text), has_told, false).await,
+            TurnEvent::Text(text) => self.artifact(answer_artifact(&text), has_sent, false).await,
             TurnEvent::ToolStarted { tool, arguments, .. } => {
                 self.working(number, &format!("calls {tool}"), Some(json!({ "tool": tool, "arguments": arguments }))).await
             }
@@ -179,11 +179,11 @@ impl TaskWriter {
         }
     }
 
-    async fn write_outcome(&self, rest: TurnOutcome, told: &str) -> Result<(), ClientGone> {
-        let end = |text: &str| Some(words(self.task.as_str(), "end", text));
+    async fn write_outcome(&self, rest: TurnOutcome, sent_text: &str) -> Result<(), ClientGone> {
+        let end = |text: &str| Some(agent_message(self.task.as_str(), "end", text));
         match rest {
             TurnOutcome::Answered(answered) => {
-                self.answered(&answered, told).await?;
+                self.answered(&answered, sent_text).await?;
                 self.status(TaskState::Completed, None).await
             }
             TurnOutcome::Question(asks) => self.status(TaskState::InputRequired, Some(question(&asks))).await,
@@ -192,10 +192,10 @@ impl TaskWriter {
         }
     }
 
-    /// The rest of the answer. One that is another than was told takes its place.
-    async fn answered(&self, answered: &Answered, told: &str) -> Result<(), ClientGone> {
-        let (text, append) = match answered.text.strip_prefix(told) {
-            Some(rest) if !told.is_empty() => (rest, true),
+    /// The rest of the answer. An answer that does not begin with the text that was sent replaces it.
+    async fn answered(&self, answered: &Answered, sent_text: &str) -> Result<(), ClientGone> {
+        let (text, append) = match answered.text.strip_prefix(sent_text) {
+            Some(rest) if !sent_text.is_empty() => (rest, true),
             _ => (answered.text.as_str(), false),
         };
         self.artifact(answer_artifact(text), append, true).await?;

@@ -1,4 +1,4 @@
-//! A run as a task: its state, what came of it, and what was said.
+//! A run as a task: its state, its result and its messages.
 
 use graph::{Entry, Outcome};
 use serde_json::{Map, Value, json};
@@ -38,22 +38,22 @@ impl A2a {
     }
 
     pub(super) async fn task(&self, who: &Identity, row: RunRow, shape: Shape) -> Result<Task, Problem> {
-        let kept = history::get(self, &who.user, row.run.as_str()).await?;
+        let stored = history::get(self, &who.user, row.run.as_str()).await?;
         let (status, answered) = self.status(&row).await?;
-        let context = context_of(who, &row, kept.as_ref());
-        let mut said = match kept {
-            Some(kept) => kept.shown(row.run.as_str()),
+        let context = context_of(who, &row, stored.as_ref());
+        let mut history = match stored {
+            Some(stored) => stored.shown(row.run.as_str()),
             None => self.first_words(&row).await?,
         };
-        let surplus = said.len().saturating_sub(shape.history.unwrap_or(usize::MAX));
-        said.drain(..surplus);
+        let surplus = history.len().saturating_sub(shape.history.unwrap_or(usize::MAX));
+        history.drain(..surplus);
         let metadata = json!({ "baton": { "run": row.run, "thread": row.thread, "flow": row.flow } });
         Ok(Task {
             id: row.run.to_string(),
             context_id: context,
             status,
             artifacts: shape.has_artifacts.then(|| answered.map(|answered| artifacts(&answered)).unwrap_or_default()),
-            history: said,
+            history,
             metadata: object(metadata),
         })
     }
@@ -83,15 +83,15 @@ impl A2a {
                     Some(asks) => (status(TaskState::InputRequired, Some(question(&asks))), None),
                     None => (status(TaskState::Working, None), None),
                 },
-                // It went on meanwhile.
+                // It continued meanwhile.
                 Err(engine::EngineError::Over { .. }) => (status(TaskState::Working, None), None),
                 Err(error) => return Err(error.into()),
             },
             Status::Done | Status::Failed | Status::Cancelled => match engine::result_of(row).map(|closing| (closing.outcome, closing.spent)) {
                 Some((Outcome::Done { output }, spent)) => (status(TaskState::Completed, None), Some(turn::answered(&output, spent))),
-                Some((Outcome::Failed { fault }, _)) => (status(TaskState::Failed, Some(words(run, "end", &fault.to_string()))), None),
-                Some((Outcome::Cancelled { reason }, _)) => (status(TaskState::Canceled, Some(words(run, "end", &reason))), None),
-                None => (status(TaskState::Failed, Some(words(run, "end", "how it ended is not known any more"))), None),
+                Some((Outcome::Failed { fault }, _)) => (status(TaskState::Failed, Some(agent_message(run, "end", &fault.to_string()))), None),
+                Some((Outcome::Cancelled { reason }, _)) => (status(TaskState::Canceled, Some(agent_message(run, "end", &reason))), None),
+                None => (status(TaskState::Failed, Some(agent_message(run, "end", "its outcome is no longer stored"))), None),
             },
         })
     }
@@ -199,11 +199,11 @@ fn may_be(status: Status, state: TaskState) -> bool {
     }
 }
 
-pub(super) fn context_of(who: &Identity, row: &RunRow, kept: Option<&History>) -> String {
-    kept.map(|kept| kept.context.clone()).filter(|context| !context.is_empty()).unwrap_or_else(|| shown_name(&who.user, &row.thread))
+pub(super) fn context_of(who: &Identity, row: &RunRow, stored: Option<&History>) -> String {
+    stored.map(|stored| stored.context.clone()).filter(|context| !context.is_empty()).unwrap_or_else(|| shown_name(&who.user, &row.thread))
 }
 
-/// A task that is not there, or is somebody else's.
+/// A task that does not exist, or belongs to another user.
 pub(super) fn is_missing(problem: &Problem) -> bool {
     problem.kind == TASK_NOT_FOUND.reason
 }
@@ -215,19 +215,19 @@ fn object(value: Value) -> Option<Map<String, Value>> {
     }
 }
 
-/// A message of ours. Its id says what it is about, so that it is the same each time it is sent.
-pub(super) fn words(run: &str, about: &str, text: &str) -> Message {
+/// A message of this agent. Its id is derived from its subject, so that it is the same each time it is sent.
+pub(super) fn agent_message(run: &str, about: &str, text: &str) -> Message {
     Message { message_id: format!("{run}-{about}"), role: Role::Agent, parts: vec![Part::text(text, "text/plain")], ..Message::default() }
 }
 
-/// What a person is asked: for people as text, for programs with the schema of the answer.
+/// A question: as text for people, and with the schema of the answer for programs.
 pub(super) fn question(asks: &OpenQuestion) -> Message {
     let waiting = &asks.waiting;
     let (step, index): (u64, u32) = waiting.task.into();
     let text = format!("{}\n\n{}", waiting.question.prompt.trim(), hint(waiting));
-    let mut message = words(asks.run.as_str(), &format!("question-{step}-{index}-{}", waiting.attempt), &text);
-    let (asked, call) = (&waiting.question, turn::call_json(waiting));
-    message.parts.push(Part::data(json!({ "question": asked.prompt, "schema": asked.schema, "call": call, "why": waiting.why })));
+    let mut message = agent_message(asks.run.as_str(), &format!("question-{step}-{index}-{}", waiting.attempt), &text);
+    let (question, call) = (&waiting.question, turn::call_json(waiting));
+    message.parts.push(Part::data(json!({ "question": question.prompt, "schema": question.schema, "call": call, "why": waiting.why })));
     message
 }
 

@@ -149,13 +149,13 @@ impl Hubs {
                         return;
                     }
                 }
-                heard = family.next() => match heard {
-                    Some(Ok(heard)) => {
-                        if is_resting && matches!(heard.item, FeedItem::Event(..)) {
+                tree_item = family.next() => match tree_item {
+                    Some(Ok(tree_item)) => {
+                        if is_resting && matches!(tree_item.item, FeedItem::Event(..)) {
                             is_resting = false;
                             hub.wake();
                         }
-                        hub.record(&heard);
+                        hub.record(&tree_item);
                     }
                     Some(Err(error)) => tracing::warn!(run = %hub.run, "no further events can be sent: {error}"),
                     None => return self.end(&hub).await,
@@ -213,12 +213,12 @@ impl Hubs {
 async fn drain(hub: &Hub, family: &mut TreeWatcher, patience: Duration, to_the_end: bool) {
     let all = async {
         loop {
-            let heard = match to_the_end {
+            let tree_item = match to_the_end {
                 true => family.next().await,
                 false => tokio::time::timeout(patience, family.next()).await.ok().flatten(),
             };
-            match heard {
-                Some(Ok(heard)) => hub.record(&heard),
+            match tree_item {
+                Some(Ok(tree_item)) => hub.record(&tree_item),
                 Some(Err(error)) => tracing::warn!(run = %hub.run, "no further events can be sent: {error}"),
                 None => return,
             }
@@ -252,34 +252,34 @@ struct EventData<'a> {
 }
 
 /// An event as `wire::api::RunEvent` describes it.
-fn event_data(heard: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> String {
+fn event_data(tree_item: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> String {
     // `started` has the run itself; the one of the frame would be there twice.
     if !matches!(numbered.event, Event::Started { .. }) {
-        return serde_json::to_string(&EventData { run: &heard.run, at_ms, numbered }).unwrap_or_default();
+        return serde_json::to_string(&EventData { run: &tree_item.run, at_ms, numbered }).unwrap_or_default();
     }
     let mut data = serde_json::to_value(numbered).unwrap_or_default();
     data["at_ms"] = json!(at_ms);
     // Whether its answer is the user's, and which effect of which run a child answers.
-    data["answers"] = json!(heard.is_answer);
-    if let Some(parent) = &heard.parent {
+    data["answers"] = json!(tree_item.is_answer);
+    if let Some(parent) = &tree_item.parent {
         data["parent"] = json!(parent);
     }
     data.to_string()
 }
 
 impl Hub {
-    fn record(&self, heard: &TreeItem) {
-        let live = match &heard.item {
+    fn record(&self, tree_item: &TreeItem) {
+        let live = match &tree_item.item {
             FeedItem::Event(numbered, at_ms) => {
-                let data = event_data(heard, numbered, *at_ms);
-                let path = cursor::path(&heard.path);
+                let data = event_data(tree_item, numbered, *at_ms);
+                let path = cursor::path(&tree_item.path);
                 let mut log = self.lock();
                 if log.at.has(&path, numbered.seq) {
                     return;
                 }
                 log.at.record(&path, numbered.seq);
                 if let Event::Replied { task, .. } = &numbered.event {
-                    log.open.retain(|open| open.run != heard.run || open.task != *task);
+                    log.open.retain(|open| open.run != tree_item.run || open.task != *task);
                 }
                 let id = log.at.to_string();
                 log.entries.push(Entry { path, seq: numbered.seq, id, frame: format!("event: told\ndata: {data}\n\n").into() });
@@ -287,18 +287,18 @@ impl Hub {
             }
             FeedItem::Delta { task, attempt, text } => {
                 let mut log = self.lock();
-                let is_it = |open: &OpenText| open.run == heard.run && open.task == *task && open.attempt == *attempt;
+                let is_it = |open: &OpenText| open.run == tree_item.run && open.task == *task && open.attempt == *attempt;
                 let at = match log.open.iter_mut().find(|open| is_it(open)) {
                     Some(open) => open.add(text),
                     None => {
-                        let mut open = OpenText { run: heard.run.clone(), task: *task, attempt: *attempt, text: String::new(), units: 0 };
+                        let mut open = OpenText { run: tree_item.run.clone(), task: *task, attempt: *attempt, text: String::new(), units: 0 };
                         open.add(text);
                         log.open.push(open);
                         0
                     }
                 };
                 log.deltas += 1;
-                LiveItem::Delta { number: log.deltas, frame: delta(&heard.run, *task, *attempt, at, text) }
+                LiveItem::Delta { number: log.deltas, frame: delta(&tree_item.run, *task, *attempt, at, text) }
             }
         };
         // Fails if there is no subscriber at the moment.

@@ -11,7 +11,7 @@ use super::event_data;
 
 fn events() -> Vec<Event> {
     let task = TaskId { step: 1, index: 2 };
-    let failure = || Failure { said: Some("half".into()), has_acted: true, ..Failure::new(FailureKind::Network, "reset").retry() };
+    let failure = || Failure { output: Some("half".into()), has_acted: true, ..Failure::new(FailureKind::Network, "reset").retry() };
     let usage = Usage { tokens_in: 1, tokens_out: 2, usd_micros: 3, calls: 4 };
     let replied = |reply: Reply, again_ms| Event::Replied { task, attempt: 1, reply: Arc::new(reply), again_ms };
     let ended = |outcome| Event::Ended { outcome: Arc::new(outcome) };

@@ -117,8 +117,8 @@ impl LangGraph {
         if let Some(graph_id) = self.graph_ids().into_iter().find(|graph_id| *graph_id == id || built_in_id(graph_id) == shown) {
             return Ok(Some(self.built_in(graph_id)));
         }
-        let kept = records::get::<AssistantRecord>(self.store(), &who.user, ASSISTANT, &shown).await?;
-        Ok(kept.map(made).filter(|assistant| self.0.service.0.served.contains_key(&assistant.graph_id)))
+        let stored = records::get::<AssistantRecord>(self.store(), &who.user, ASSISTANT, &shown).await?;
+        Ok(stored.map(made).filter(|assistant| self.0.service.0.served.contains_key(&assistant.graph_id)))
     }
 
     async fn known_assistant(&self, who: &Identity, id: &str) -> Result<(Assistant, &ServedFlow), Refused> {
@@ -130,8 +130,8 @@ impl LangGraph {
     /// One that a user made and may change.
     async fn own_assistant(&self, who: &Identity, id: &str) -> Result<StoredRecord<AssistantRecord>, Refused> {
         let id = ids::shown(id);
-        if let Some(kept) = records::get(self.store(), &who.user, ASSISTANT, &id).await? {
-            return Ok(kept);
+        if let Some(stored) = records::get(self.store(), &who.user, ASSISTANT, &id).await? {
+            return Ok(stored);
         }
         match self.assistant(who, &id).await? {
             Some(_) => {
@@ -161,9 +161,9 @@ fn built_in_id(graph_id: &str) -> String {
     ids::derived(&["assistant", graph_id])
 }
 
-fn made(kept: StoredRecord<AssistantRecord>) -> Assistant {
-    let current = kept.value.current();
-    Assistant { assistant_id: kept.key, graph_id: kept.value.graph_id, is_built_in: false, current, updated_ms: kept.updated_ms }
+fn made(stored: StoredRecord<AssistantRecord>) -> Assistant {
+    let current = stored.value.current();
+    Assistant { assistant_id: stored.key, graph_id: stored.value.graph_id, is_built_in: false, current, updated_ms: stored.updated_ms }
 }
 
 #[derive(Deserialize, Default)]
@@ -208,9 +208,9 @@ async fn create(State(graph): State<LangGraph>, caller: Caller, RawJson(body): R
 
 async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let body: Body = read_or_default(&body)?;
-    let mut kept = graph.own_assistant(&caller.who, &id).await?;
-    let old = kept.value.current();
-    let number = kept.value.versions.iter().map(|version| version.version).max().unwrap_or(0) + 1;
+    let mut stored = graph.own_assistant(&caller.who, &id).await?;
+    let old = stored.value.current();
+    let number = stored.value.versions.iter().map(|version| version.version).max().unwrap_or(0) + 1;
     let version = Version {
         config: body.config.unwrap_or(old.config),
         context: body.context.unwrap_or(old.context),
@@ -221,21 +221,21 @@ async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
         created_ms: crate::guard::now_ms(),
     };
     if let Some(graph_id) = body.graph_id {
-        kept.value.graph_id = graph_id;
+        stored.value.graph_id = graph_id;
     }
-    graph.check_config(&kept.value.graph_id, &version)?;
-    kept.value.latest = number;
-    kept.value.versions.push(version);
-    let too_many = kept.value.versions.len().saturating_sub(VERSIONS_MAX);
-    kept.value.versions.drain(..too_many);
-    records::put(graph.store(), &caller.who.user, ASSISTANT, &kept.key, &kept.value).await?;
-    let (assistant, _) = graph.known_assistant(&caller.who, &kept.key).await?;
+    graph.check_config(&stored.value.graph_id, &version)?;
+    stored.value.latest = number;
+    stored.value.versions.push(version);
+    let too_many = stored.value.versions.len().saturating_sub(VERSIONS_MAX);
+    stored.value.versions.drain(..too_many);
+    records::put(graph.store(), &caller.who.user, ASSISTANT, &stored.key, &stored.value).await?;
+    let (assistant, _) = graph.known_assistant(&caller.who, &stored.key).await?;
     Ok(json_of(StatusCode::OK, &assistant.json()))
 }
 
 async fn remove(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    let kept = graph.own_assistant(&caller.who, &id).await?;
-    records::remove(graph.store(), &caller.who.user, ASSISTANT, &kept.key).await?;
+    let stored = graph.own_assistant(&caller.who, &id).await?;
+    records::remove(graph.store(), &caller.who.user, ASSISTANT, &stored.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -290,13 +290,13 @@ async fn versions(State(graph): State<LangGraph>, caller: Caller, Path(id): Path
 
 async fn set_latest(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let version = read::<Body>(&body)?.version.ok_or_else(|| Refused::wrong("missing", &["version"], "Field required"))?;
-    let mut kept = graph.own_assistant(&caller.who, &id).await?;
-    if !kept.value.versions.iter().any(|known| known.version == version) {
+    let mut stored = graph.own_assistant(&caller.who, &id).await?;
+    if !stored.value.versions.iter().any(|known| known.version == version) {
         return Err(not_found("Version", &version.to_string()));
     }
-    kept.value.latest = version;
-    records::put(graph.store(), &caller.who.user, ASSISTANT, &kept.key, &kept.value).await?;
-    let (assistant, _) = graph.known_assistant(&caller.who, &kept.key).await?;
+    stored.value.latest = version;
+    records::put(graph.store(), &caller.who.user, ASSISTANT, &stored.key, &stored.value).await?;
+    let (assistant, _) = graph.known_assistant(&caller.who, &stored.key).await?;
     Ok(json_of(StatusCode::OK, &assistant.json()))
 }
 

@@ -103,7 +103,7 @@ impl LangGraph {
         let lock = self.lock(&thread.engine).await;
         let config = assistant.configure(&request);
         let settings = RunConfig::of(&self.0.service, served, caller, &config).await?;
-        let mut begun = StartedTurn {
+        let mut started = StartedTurn {
             run,
             input_shape,
             family: None,
@@ -117,17 +117,17 @@ impl LangGraph {
             assistant,
             thread,
         };
-        let settings = RunConfig { thread: Some(begun.thread.engine.clone()), ..settings };
-        let is_known = key.is_some() && self.store().run(&begun.run).await.map_err(Problem::from)?.is_some();
+        let settings = RunConfig { thread: Some(started.thread.engine.clone()), ..settings };
+        let is_known = key.is_some() && self.store().run(&started.run).await.map_err(Problem::from)?.is_some();
         let start = match is_known {
             true => {
-                begun.input = self.input_of(&begun.run).await?;
+                started.input = self.input_of(&started.run).await?;
                 Start::Nothing
             }
-            false => self.decide(&mut begun, caller, &mut request, settings, is_due).await?,
+            false => self.decide(&mut started, caller, &mut request, settings, is_due).await?,
         };
-        self.record(&begun, caller, &request).await?;
-        self.start(begun, start, caller, request, is_watched, lock).await
+        self.record(&started, caller, &request).await?;
+        self.start(started, start, caller, request, is_watched, lock).await
     }
 
     /// The thread that is meant; a stateless run has one of its own, which is not kept.
@@ -144,42 +144,42 @@ impl LangGraph {
 
     async fn decide(
         &self,
-        begun: &mut StartedTurn,
+        started: &mut StartedTurn,
         caller: &Caller,
         request: &mut RunCreate,
         config: RunConfig,
         is_due: bool,
     ) -> Result<Start, Refused> {
-        let head = self.head(&begun.thread).await?;
+        let head = self.head(&started.thread).await?;
         if let Some(command) = &request.command
             && let Some(answer) = command.resume.clone()
         {
             let Some(head) = head else { return Err(invalid("this thread waits for no answer: it has no run")) };
             let answers = resume::answers(self, &head, answer).await?;
             if let Some(update) = command.update.clone().filter(|update| !update.is_null()) {
-                self.update_state(&caller.who, &begun.thread, update, None).await?;
+                self.update_state(&caller.who, &started.thread, update, None).await?;
             }
-            begun.known = crate::turn::known(self.engine(), &head.run).await;
-            begun.input = self.input_of(&head.run).await?;
-            begun.before = self.before(&begun.thread, &head.run, head.created_ms).await?.0;
-            begun.input_shape = self.input_shape(&head.flow);
-            begun.run = head.run;
+            started.known = crate::turn::known(self.engine(), &head.run).await;
+            started.input = self.input_of(&head.run).await?;
+            started.before = self.before(&started.thread, &head.run, head.created_ms).await?.0;
+            started.input_shape = self.input_shape(&head.flow);
+            started.run = head.run;
             let place = self.place_of(caller, false).await?;
             return Ok(Start::Answer(answers, place));
         }
-        if !is_due && let Some(start) = self.multitask(begun, caller, request, head.as_ref()).await? {
+        if !is_due && let Some(start) = self.multitask(started, caller, request, head.as_ref()).await? {
             return Ok(start);
         }
         if is_due && let Some(head) = head.as_ref().filter(|head| matches!(head.status, Status::Asking | Status::Waiting)) {
-            self.stop(head, "new input came in place of an answer").await?;
+            self.stop(head, "it was replaced by new input").await?;
         }
         let input = request.input.take().filter(|input| !input.is_null());
         let input = input.or_else(|| request.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
         let from = request.from_checkpoint().map(str::to_owned);
         match (input, from) {
-            (None, from) => self.again(begun, caller, request, head, from.as_deref()).await,
+            (None, from) => self.again(started, caller, request, head, from.as_deref()).await,
             (Some(input), from) => {
-                let mut start = self.anew(begun, caller, input, from.as_deref(), head.as_ref(), config).await?;
+                let mut start = self.anew(started, caller, input, from.as_deref(), head.as_ref(), config).await?;
                 if let Start::New(order, _) = &mut start {
                     order.context.breakpoints = self.breakpoints(&order.flow, request)?;
                 }
@@ -189,15 +189,15 @@ impl LangGraph {
     }
 
     /// What to do with a run that comes while another is active or waits. `None`: it may begin.
-    async fn multitask(&self, begun: &StartedTurn, caller: &Caller, request: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
+    async fn multitask(&self, started: &StartedTurn, caller: &Caller, request: &RunCreate, head: Option<&RunRow>) -> Result<Option<Start>, Refused> {
         if let Some(seconds) = request.after_seconds.filter(|seconds| *seconds > 0.0) {
             return Ok(Some(Start::Queue { due_ms: now_ms() + (seconds * 1_000.0) as i64 }));
         }
-        if begun.is_stateless {
+        if started.is_stateless {
             return Ok(None);
         }
         let strategy = request.multitask_strategy.unwrap_or_default();
-        let is_queue = self.has_queued(&caller.who.user, &begun.thread.id).await?;
+        let is_queue = self.has_queued(&caller.who.user, &started.thread.id).await?;
         match (head.map(|head| (head, head.status)), strategy) {
             (Some((_, Status::Running)), MultitaskStrategy::Reject) => Err(Refused::plain(
                 StatusCode::CONFLICT,
@@ -207,13 +207,13 @@ impl LangGraph {
             (Some((head, Status::Running)), MultitaskStrategy::Interrupt | MultitaskStrategy::Rollback) => {
                 self.stop(head, "a new run took its place").await?;
                 if strategy == MultitaskStrategy::Rollback {
-                    self.hide_run(&caller.who, &begun.thread.id, &head.run).await?;
+                    self.hide_run(&caller.who, &started.thread.id, &head.run).await?;
                 }
                 Ok(None)
             }
             // New input replaces a question that nobody answered.
             (Some((head, Status::Asking | Status::Waiting)), _) if request.input.as_ref().is_some_and(|input| !input.is_null()) => {
-                self.stop(head, "new input came in place of an answer").await?;
+                self.stop(head, "it was replaced by new input").await?;
                 Ok(None)
             }
             _ if is_queue && strategy == MultitaskStrategy::Enqueue => Ok(Some(Start::Queue { due_ms: 0 })),
@@ -233,7 +233,7 @@ impl LangGraph {
     /// Without input: from a checkpoint, or from where the newest run stopped or waits at a breakpoint.
     async fn again(
         &self,
-        begun: &mut StartedTurn,
+        started: &mut StartedTurn,
         caller: &Caller,
         request: &RunCreate,
         mut head: Option<RunRow>,
@@ -255,22 +255,22 @@ impl LangGraph {
             None => {
                 let unfinished = head.as_ref().filter(|head| is_unfinished(head));
                 let Some(head) = unfinished else { return Err(invalid("input is needed: no run of this thread can go on without it")) };
-                let last = self.moments(&begun.thread, head).await?.iter().rev().find_map(|moment| match &moment.id {
+                let last = self.moments(&started.thread, head).await?.iter().rev().find_map(|moment| match &moment.id {
                     CheckpointId::Step { step, .. } => Some(*step),
                     CheckpointId::End { .. } | CheckpointId::Edit(_) => None,
                 });
                 (head.run.clone(), last.unwrap_or(0))
             }
         };
-        let row = self.run_in(&begun.thread, run.as_str()).await?;
-        begun.input = self.input_of(&row.run).await?;
-        begun.input_shape = self.input_shape(&row.flow);
-        let (before, _) = self.before(&begun.thread, &row.run, row.created_ms).await?;
-        let earlier = Box::new(begun.thread.kept());
-        self.rebase(caller, &mut begun.thread, before.clone()).await?;
-        begun.before = before;
+        let row = self.run_in(&started.thread, run.as_str()).await?;
+        started.input = self.input_of(&row.run).await?;
+        started.input_shape = self.input_shape(&row.flow);
+        let (before, _) = self.before(&started.thread, &row.run, row.created_ms).await?;
+        let earlier = Box::new(started.thread.stored());
+        self.rebase(caller, &mut started.thread, before.clone()).await?;
+        started.before = before;
         let place = self.place_of(caller, true).await?;
-        let (thread, run) = (Some(begun.thread.engine.clone()), Some(begun.run.clone()));
+        let (thread, run) = (Some(started.thread.engine.clone()), Some(started.run.clone()));
         let breakpoints = self.breakpoints(&row.flow, request)?.into_iter().map(|one| one.before).collect();
         let fork = Fork { at_step, thread, run, breakpoints, passes_breakpoint, ..Fork::default() };
         Ok(Start::Fork(row.run, Box::new(fork), earlier, place))
@@ -279,39 +279,39 @@ impl LangGraph {
     /// With input: after the conversation as it is, or as it was at a checkpoint.
     async fn anew(
         &self,
-        begun: &mut StartedTurn,
+        started: &mut StartedTurn,
         caller: &Caller,
         input: Value,
         from: Option<&str>,
         head: Option<&RunRow>,
         config: RunConfig,
     ) -> Result<Start, Refused> {
-        if begun.input_shape != InputShape::Bare && !begun.is_stateless {
+        if started.input_shape != InputShape::Bare && !started.is_stateless {
             match from {
                 Some(id) => {
-                    begun.before = self.moment_at(&begun.thread, id).await?.messages;
-                    self.rebase(caller, &mut begun.thread, begun.before.clone()).await?;
+                    started.before = self.moment_at(&started.thread, id).await?.messages;
+                    self.rebase(caller, &mut started.thread, started.before.clone()).await?;
                 }
-                None => begun.before = self.messages(&begun.thread, head).await?,
+                None => started.before = self.messages(&started.thread, head).await?,
             }
         }
-        let is_own = begun.thread.record.as_ref().is_some_and(|record| record.value.branch.is_some() || !record.value.hidden.is_empty());
-        let input = with_history(begun.input_shape, &begun.before, is_own, input)?;
-        let served = self.0.service.0.served.get(&begun.assistant.graph_id).ok_or_else(|| not_found("Graph", &begun.assistant.graph_id))?;
+        let is_own = started.thread.record.as_ref().is_some_and(|record| record.value.branch.is_some() || !record.value.hidden.is_empty());
+        let input = with_history(started.input_shape, &started.before, is_own, input)?;
+        let served = self.0.service.0.served.get(&started.assistant.graph_id).ok_or_else(|| not_found("Graph", &started.assistant.graph_id))?;
         let mut call = Call::of(&self.0.service, served, caller, input, &config, None)?;
-        call.order.run = Some(begun.run.clone());
+        call.order.run = Some(started.run.clone());
         let place = self.0.service.place(&call).await?;
         let order = call.take_order();
-        begun.input = order.input.clone();
+        started.input = order.input.clone();
         Ok(Start::New(Box::new(order), place))
     }
 
     /// Makes a conversation the one that the thread goes on from.
     async fn rebase(&self, caller: &Caller, thread: &mut Thread, messages: Vec<Message>) -> Result<(), Refused> {
-        let mut kept = thread.kept();
+        let mut stored = thread.stored();
         let since_seq = thread.row.as_ref().map_or(0, |row| row.messages);
-        kept.branch = Some(Branch { checkpoint: super::state::fresh_edit(), messages, since_seq, at_ms: now_ms() });
-        self.keep_thread(&caller.who, &thread.id, &kept).await?;
+        stored.branch = Some(Branch { checkpoint: super::state::fresh_edit(), messages, since_seq, at_ms: now_ms() });
+        self.keep_thread(&caller.who, &thread.id, &stored).await?;
         *thread = self.thread(&caller.who, &thread.id).await?;
         Ok(())
     }
@@ -328,23 +328,23 @@ impl LangGraph {
     }
 
     /// What a client attached to the run, where that is not what every run has.
-    async fn record(&self, begun: &StartedTurn, caller: &Caller, request: &RunCreate) -> Result<(), Refused> {
+    async fn record(&self, started: &StartedTurn, caller: &Caller, request: &RunCreate) -> Result<(), Refused> {
         let record = RunRecord {
-            assistant_id: begun.assistant.assistant_id.clone(),
+            assistant_id: started.assistant.assistant_id.clone(),
             metadata: request.metadata.clone(),
             multitask_strategy: request.multitask_strategy.unwrap_or_default(),
-            thread: begun.thread.engine.to_string(),
+            thread: started.thread.engine.to_string(),
         };
-        let is_plain = record.metadata.is_empty() && begun.assistant.is_built_in && request.multitask_strategy.is_none();
-        if is_plain || begun.is_deleted_after {
+        let is_plain = record.metadata.is_empty() && started.assistant.is_built_in && request.multitask_strategy.is_none();
+        if is_plain || started.is_deleted_after {
             return Ok(());
         }
-        Ok(records::put(self.store(), &caller.who.user, records::RUN, begun.run.as_str(), &record).await?)
+        Ok(records::put(self.store(), &caller.who.user, records::RUN, started.run.as_str(), &record).await?)
     }
 
     async fn start(
         &self,
-        mut begun: StartedTurn,
+        mut started: StartedTurn,
         start: Start,
         caller: &Caller,
         request: RunCreate,
@@ -352,18 +352,18 @@ impl LangGraph {
         lock: OwnedMutexGuard<()>,
     ) -> Result<StartedTurn, Refused> {
         if is_watched {
-            begun.family = Some(TreeWatcher::watch(self.engine(), &begun.thread.engine, &begun.run, begun.known.clone(), WatchScope::All));
+            started.family = Some(TreeWatcher::watch(self.engine(), &started.thread.engine, &started.run, started.known.clone(), WatchScope::All));
         }
         if let Some(url) = &request.webhook {
-            webhook::remember(self, &caller.who.user, &begun, url).await?;
+            webhook::remember(self, &caller.who.user, &started, url).await?;
         }
         let has_webhook = request.webhook.is_some();
         let place = match start {
             Start::Nothing => None,
             Start::Queue { due_ms } => {
-                begun.is_queued = true;
-                self.enqueue(caller, &begun, request, due_ms).await?;
-                return Ok(begun);
+                started.is_queued = true;
+                self.enqueue(caller, &started, request, due_ms).await?;
+                return Ok(started);
             }
             Start::New(order, place) => {
                 self.engine().start(*order).await.map_err(Refused::of)?;
@@ -371,7 +371,7 @@ impl LangGraph {
             }
             Start::Fork(run, fork, earlier, place) => {
                 if let Err(error) = self.engine().fork(&run, *fork).await {
-                    self.keep_thread(&caller.who, &begun.thread.id, &earlier).await?;
+                    self.keep_thread(&caller.who, &started.thread.id, &earlier).await?;
                     return Err(not_a_step(error));
                 }
                 place
@@ -383,13 +383,13 @@ impl LangGraph {
         };
         drop(lock);
         if place.is_some() || has_webhook {
-            self.after_rest(&begun, caller.who.user.clone(), place, has_webhook);
+            self.notify_when_stopped(&started, caller.who.user.clone(), place, has_webhook);
         }
-        Ok(begun)
+        Ok(started)
     }
 }
 
-/// What no run of Baton can be asked for.
+/// Options that no run of Baton has.
 fn check(request: &RunCreate) -> Result<(), Refused> {
     if request.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
         return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));

@@ -106,28 +106,28 @@ async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: 
     let id = ids::shown(engine::new_run_id().as_str());
     records::put(graph.store(), &caller.who.user, CRON, &id, &record).await?;
     graph.0.due.notify_one();
-    let kept = own(graph, &caller.who, &id).await?;
-    Ok(json_of(StatusCode::OK, &shown(&kept)))
+    let stored = own(graph, &caller.who, &id).await?;
+    Ok(json_of(StatusCode::OK, &shown(&stored)))
 }
 
 async fn own(graph: &LangGraph, who: &Identity, id: &str) -> Result<StoredRecord<CronRecord>, Refused> {
     records::get(graph.store(), &who.user, CRON, &ids::shown(id)).await?.ok_or_else(|| not_found("Cron", id))
 }
 
-fn shown(kept: &StoredRecord<CronRecord>) -> Value {
-    let cron = &kept.value;
+fn shown(stored: &StoredRecord<CronRecord>) -> Value {
+    let cron = &stored.value;
     json!({
-        "cron_id": kept.key,
+        "cron_id": stored.key,
         "assistant_id": cron.request.assistant_id,
         "thread_id": cron.thread,
         "on_run_completed": cron.request.on_completion,
         "end_time": cron.end_ms.map(calendar::shown),
         "schedule": cron.schedule,
         "timezone": cron.timezone,
-        "created_at": calendar::shown(kept.created_ms),
-        "updated_at": calendar::shown(kept.updated_ms),
+        "created_at": calendar::shown(stored.created_ms),
+        "updated_at": calendar::shown(stored.updated_ms),
         "payload": cron.payload,
-        "user_id": kept.user.as_str(),
+        "user_id": stored.user.as_str(),
         "next_run_date": cron.next_ms.filter(|_| cron.enabled).map(calendar::shown),
         "metadata": cron.request.metadata,
         "enabled": cron.enabled,
@@ -136,8 +136,8 @@ fn shown(kept: &StoredRecord<CronRecord>) -> Value {
 
 async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let (settings, fields): (Body, Map<String, Value>) = (read_or_default(&body)?, read_or_default(&body)?);
-    let mut kept = own(&graph, &caller.who, &id).await?;
-    let cron = &mut kept.value;
+    let mut stored = own(&graph, &caller.who, &id).await?;
+    let cron = &mut stored.value;
     check_timezone(settings.timezone.as_deref())?;
     if let Some(text) = settings.schedule {
         cron.next_ms = schedule_of(&text)?.after(now_ms());
@@ -162,15 +162,15 @@ async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
     if let Value::Object(payload) = &cron.payload {
         cron.payload = Value::Object(merged(payload.clone(), fields));
     }
-    records::put(graph.store(), &caller.who.user, CRON, &kept.key, &kept.value).await?;
+    records::put(graph.store(), &caller.who.user, CRON, &stored.key, &stored.value).await?;
     graph.0.due.notify_one();
-    let kept = own(&graph, &caller.who, &id).await?;
-    Ok(json_of(StatusCode::OK, &shown(&kept)))
+    let stored = own(&graph, &caller.who, &id).await?;
+    Ok(json_of(StatusCode::OK, &shown(&stored)))
 }
 
 async fn remove(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Result<StatusCode, Refused> {
-    let kept = own(&graph, &caller.who, &id).await?;
-    records::remove(graph.store(), &caller.who.user, CRON, &kept.key).await?;
+    let stored = own(&graph, &caller.who, &id).await?;
+    records::remove(graph.store(), &caller.who.user, CRON, &stored.key).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -188,8 +188,8 @@ struct Search {
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Value>, Refused> {
     let _place = graph.listing(who).await?;
     let all: Vec<StoredRecord<CronRecord>> = records::list(graph.store(), &who.user, CRON, "").await?;
-    let fits = |kept: &&StoredRecord<CronRecord>| {
-        let cron = &kept.value;
+    let fits = |stored: &&StoredRecord<CronRecord>| {
+        let cron = &stored.value;
         search.assistant_id.as_ref().is_none_or(|id| *id == cron.request.assistant_id)
             && search.thread_id.as_ref().is_none_or(|id| Some(ids::shown(id)) == cron.thread)
             && search.enabled.is_none_or(|enabled| enabled == cron.enabled)
@@ -212,49 +212,49 @@ async fn count(State(graph): State<LangGraph>, caller: Caller, RawJson(body): Ra
 pub(super) async fn begin_due(graph: &LangGraph) -> Result<(), Refused> {
     let mut pages = Pages::<CronRecord>::of(CRON);
     while let Some(page) = pages.next(graph.store()).await? {
-        for kept in page {
-            let (key, user) = (kept.key.clone(), kept.user.clone());
+        for stored in page {
+            let (key, user) = (stored.key.clone(), stored.user.clone());
             // The others must not wait for one that cannot begin.
-            if let Err(refused) = Box::pin(begin_if_due(graph, kept)).await {
-                tracing::warn!(cron = key, %user, "a schedule could not be looked at: {}", refused.words());
+            if let Err(refused) = Box::pin(begin_if_due(graph, stored)).await {
+                tracing::warn!(cron = key, %user, "a schedule could not be looked at: {}", refused.message());
             }
         }
     }
     Ok(())
 }
 
-async fn begin_if_due(graph: &LangGraph, mut kept: StoredRecord<CronRecord>) -> Result<(), Refused> {
-    let (now, cron) = (now_ms(), &mut kept.value);
+async fn begin_if_due(graph: &LangGraph, mut stored: StoredRecord<CronRecord>) -> Result<(), Refused> {
+    let (now, cron) = (now_ms(), &mut stored.value);
     let Some(due_ms) = cron.next_ms.filter(|due_ms| cron.enabled && *due_ms <= now) else { return Ok(()) };
     if cron.end_ms.is_some_and(|end_ms| due_ms > end_ms) {
         cron.enabled = false;
-        return Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?);
+        return Ok(records::put(graph.store(), &stored.user, CRON, &stored.key, &stored.value).await?);
     }
-    let run = RunId::from(digest_of(&["cron", &kept.key, &due_ms.to_string()], 16));
+    let run = RunId::from(digest_of(&["cron", &stored.key, &due_ms.to_string()], 16));
     let is_new = graph.store().run(&run).await.map_err(crate::problem::Problem::from)?.is_none();
     if is_new {
-        Box::pin(begin(graph, &kept, run)).await;
+        Box::pin(begin(graph, &stored, run)).await;
     }
-    kept.value.next_ms = schedule_of(&kept.value.schedule)?.after(now);
-    Ok(records::put(graph.store(), &kept.user, CRON, &kept.key, &kept.value).await?)
+    stored.value.next_ms = schedule_of(&stored.value.schedule)?.after(now);
+    Ok(records::put(graph.store(), &stored.user, CRON, &stored.key, &stored.value).await?)
 }
 
-async fn begin(graph: &LangGraph, kept: &StoredRecord<CronRecord>, run: RunId) {
-    let caller = Caller { who: Identity { user: kept.user.clone(), is_operator: kept.value.is_operator }, headers: HeaderMap::new() };
+async fn begin(graph: &LangGraph, stored: &StoredRecord<CronRecord>, run: RunId) {
+    let caller = Caller { who: Identity { user: stored.user.clone(), is_operator: stored.value.is_operator }, headers: HeaderMap::new() };
     let wanted = BeginRequest {
         caller: &caller,
-        thread: kept.value.thread.as_deref(),
-        request: kept.value.request.clone(),
+        thread: stored.value.thread.as_deref(),
+        request: stored.value.request.clone(),
         run: Some(run.clone()),
         is_watched: true,
     };
     match graph.begin(wanted).await {
-        Ok(begun) => {
-            tracing::info!(cron = kept.key, %run, user = %kept.user, "a run of a schedule began");
-            if let Some(family) = begun.family {
+        Ok(started) => {
+            tracing::info!(cron = stored.key, %run, user = %stored.user, "a run of a schedule began");
+            if let Some(family) = started.family {
                 stream::expect(family);
             }
-            if begun.is_deleted_after {
+            if started.is_deleted_after {
                 let graph = graph.clone();
                 tokio::spawn(async move {
                     let _ = graph.engine().wait(&run).await;
@@ -262,6 +262,6 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<CronRecord>, run: RunId) {
                 });
             }
         }
-        Err(refused) => tracing::warn!(cron = kept.key, user = %kept.user, "a run of a schedule could not begin: {}", refused.words()),
+        Err(refused) => tracing::warn!(cron = stored.key, user = %stored.user, "a run of a schedule could not begin: {}", refused.message()),
     }
 }

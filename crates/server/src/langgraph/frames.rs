@@ -7,7 +7,7 @@
 //! | a piece of the answer | `messages` (pair of chunk and metadata), `messages/partial`; `events` `on_chat_model_stream` |
 //! | a tool was called, replied | `events` `on_tool_start`, `on_tool_end`; `messages` with the tool's message |
 //! | a note | `custom` |
-//! | a step ended | `updates` `{node: …}`, `tasks` with its result, `debug`, `values` if something was said; `events` `on_chain_end` |
+//! | a step ended | `updates` `{node: …}`, `tasks` with its result, `debug`, `values` if there is a new message; `events` `on_chain_end` |
 //! | a question | `updates` and `values` with `__interrupt__` |
 //! | ended well | `updates` `{flow: state}`, `values`; badly or cancelled: `error` |
 
@@ -49,7 +49,7 @@ impl Frame {
     }
 }
 
-/// Where a run is among its steps, and what was noted and said there.
+/// The current step of a run, with its notes and messages.
 #[derive(Default)]
 struct Member {
     /// Its place below the run that is watched: `node:run`, for each level.
@@ -72,7 +72,7 @@ pub(super) struct StreamWriter {
     before: Vec<Message>,
     input: Value,
     more: Map<String, Value>,
-    said: Vec<RunMessage>,
+    run_messages: Vec<RunMessage>,
     output: Option<Value>,
     members: HashMap<RunId, Member>,
     /// Calls whose text is the answer.
@@ -83,19 +83,19 @@ pub(super) struct StreamWriter {
 }
 
 impl StreamWriter {
-    pub(super) fn new(begun: &StartedTurn, modes: Vec<StreamMode>, has_subgraphs: bool) -> StreamWriter {
+    pub(super) fn new(started: &StartedTurn, modes: Vec<StreamMode>, has_subgraphs: bool) -> StreamWriter {
         StreamWriter {
             modes: modes.into_iter().collect(),
             has_subgraphs,
-            thread_id: begun.thread.id.clone(),
-            assistant_id: begun.assistant.assistant_id.clone(),
-            graph_id: begun.assistant.graph_id.clone(),
-            run: begun.run.clone(),
-            input_shape: begun.input_shape,
-            before: begun.before.clone(),
-            input: begun.input.clone(),
-            more: begun.thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default(),
-            said: Vec::new(),
+            thread_id: started.thread.id.clone(),
+            assistant_id: started.assistant.assistant_id.clone(),
+            graph_id: started.assistant.graph_id.clone(),
+            run: started.run.clone(),
+            input_shape: started.input_shape,
+            before: started.before.clone(),
+            input: started.input.clone(),
+            more: started.thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default(),
+            run_messages: Vec::new(),
             output: None,
             members: HashMap::new(),
             answering: BTreeSet::new(),
@@ -104,15 +104,15 @@ impl StreamWriter {
         }
     }
 
-    pub(super) fn frames_of(&mut self, heard: &TreeItem) -> Vec<Frame> {
-        match &heard.item {
-            FeedItem::Event(told, at_ms) => self.event_frames(heard, told, *at_ms),
-            FeedItem::Delta { task, text, .. } if self.answering.contains(&(heard.run.clone(), *task)) => self.piece(&heard.run, text),
+    pub(super) fn frames_of(&mut self, tree_item: &TreeItem) -> Vec<Frame> {
+        match &tree_item.item {
+            FeedItem::Event(numbered, at_ms) => self.event_frames(tree_item, numbered, *at_ms),
+            FeedItem::Delta { task, text, .. } if self.answering.contains(&(tree_item.run.clone(), *task)) => self.piece(&tree_item.run, text),
             FeedItem::Delta { .. } => Vec::new(),
         }
     }
 
-    pub(super) fn began_with(&mut self, before: Vec<Message>, input: Value) {
+    pub(super) fn set_start(&mut self, before: Vec<Message>, input: Value) {
         (self.before, self.input) = (before, input);
     }
 
@@ -121,7 +121,7 @@ impl StreamWriter {
     }
 
     fn values(&self) -> Map<String, Value> {
-        let messages = conversation(&self.run, self.input_shape, &self.before, &self.input, &self.said, self.output.as_ref());
+        let messages = conversation(&self.run, self.input_shape, &self.before, &self.input, &self.run_messages, self.output.as_ref());
         match (&self.output, self.input_shape) {
             // Before its end, what a flow of its own kind has is what it was given.
             (None, InputShape::Bare) => self.input.as_object().cloned().unwrap_or_default(),
@@ -149,17 +149,17 @@ impl StreamWriter {
         }
     }
 
-    fn event_frames(&mut self, heard: &TreeItem, told: &NumberedEvent, at_ms: i64) -> Vec<Frame> {
-        let is_root = heard.parent.is_none();
-        if let Event::Started { flow, .. } = &told.event {
-            self.enter(heard, flow);
+    fn event_frames(&mut self, tree_item: &TreeItem, numbered: &NumberedEvent, at_ms: i64) -> Vec<Frame> {
+        let is_root = tree_item.parent.is_none();
+        if let Event::Started { flow, .. } = &numbered.event {
+            self.enter(tree_item, flow);
         }
         let mut frames = Vec::new();
         // Children are shown where subgraphs are wanted; what they do for the answer is shown in any case.
         let is_shown = is_root || self.has_subgraphs;
-        let is_of_answer = is_shown || heard.is_answer;
-        let mut member = self.members.remove(&heard.run).unwrap_or_default();
-        match &told.event {
+        let is_of_answer = is_shown || tree_item.is_answer;
+        let mut member = self.members.remove(&tree_item.run).unwrap_or_default();
+        match &numbered.event {
             Event::Started { .. } if is_root => {
                 frames.push(self.metadata());
                 self.add(&mut frames, StreamMode::Values, "values", || Value::Object(self.values()));
@@ -168,12 +168,12 @@ impl StreamWriter {
             Event::Entered { step, node } => {
                 (member.step, member.node, member.noted) = (*step, node.to_string(), Map::new());
                 if is_shown {
-                    self.entered(&mut frames, heard, &member, at_ms);
+                    self.entered(&mut frames, tree_item, &member, at_ms);
                 }
             }
             Event::Asked { task, effect, .. } => {
-                if self.is_answer(heard, effect) {
-                    self.answering.insert((heard.run.clone(), *task));
+                if self.is_answer(tree_item, effect) {
+                    self.answering.insert((tree_item.run.clone(), *task));
                 }
                 member.calls.insert(*task, (effect.kind(), effect.name().to_owned()));
                 if is_of_answer {
@@ -190,7 +190,7 @@ impl StreamWriter {
             Event::Replied { task, reply, again_ms: None, .. } => {
                 let call = member.calls.remove(task);
                 if let (true, Some((kind, name))) = (is_of_answer, call) {
-                    self.replied(&mut frames, heard, &member, *task, (kind, &name), reply);
+                    self.replied(&mut frames, tree_item, &member, *task, (kind, &name), reply);
                 }
             }
             Event::Noted { name, value, .. } => {
@@ -200,8 +200,8 @@ impl StreamWriter {
                     self.add(&mut frames, StreamMode::Custom, &event, || json!({ name: value }));
                 }
             }
-            Event::Said { role, content } if is_root => self.said(&mut frames, &mut member, role, content),
-            Event::Left { node, .. } if is_shown => self.left(&mut frames, heard, &mut member, node, at_ms),
+            Event::Said { role, content } if is_root => self.message_added(&mut frames, &mut member, role, content),
+            Event::Left { node, .. } if is_shown => self.left(&mut frames, tree_item, &mut member, node, at_ms),
             Event::Ended { outcome } if is_root => self.ended(&mut frames, &member, outcome),
             Event::Started { .. }
             | Event::Replied { .. }
@@ -213,28 +213,28 @@ impl StreamWriter {
             | Event::Edited { .. }
             | Event::Ended { .. } => {}
         }
-        self.members.insert(heard.run.clone(), member);
+        self.members.insert(tree_item.run.clone(), member);
         frames
     }
 
-    fn enter(&mut self, heard: &TreeItem, flow: &str) {
-        let namespace = match &heard.parent {
+    fn enter(&mut self, tree_item: &TreeItem, flow: &str) {
+        let namespace = match &tree_item.parent {
             None => Vec::new(),
             Some(parent) => {
                 let above = self.members.get(&parent.run);
                 let mut namespace = above.map(|above| above.namespace.clone()).unwrap_or_default();
                 let node = above.map_or("", |above| above.node.as_str());
-                namespace.push(format!("{node}:{}", ids::shown(heard.run.as_str())));
+                namespace.push(format!("{node}:{}", ids::shown(tree_item.run.as_str())));
                 namespace
             }
         };
-        self.members.insert(heard.run.clone(), Member { namespace, flow: flow.to_owned(), ..Member::default() });
+        self.members.insert(tree_item.run.clone(), Member { namespace, flow: flow.to_owned(), ..Member::default() });
     }
 
-    fn is_answer(&self, heard: &TreeItem, effect: &Effect) -> bool {
+    fn is_answer(&self, tree_item: &TreeItem, effect: &Effect) -> bool {
         let Effect::CallModel(call) = effect else { return false };
         let is_from_evidence = call.messages.iter().any(|message| message.role == EVIDENCE_ROLE);
-        heard.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none() && !is_from_evidence
+        tree_item.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none() && !is_from_evidence
     }
 
     /// The name of an event: with the namespace of a subgraph, if subgraphs are wanted.
@@ -261,8 +261,8 @@ impl StreamWriter {
         });
     }
 
-    fn task_id(&self, heard: &TreeItem, member: &Member) -> String {
-        ids::derived(&["task", heard.run.as_str(), &member.step.to_string(), &member.node])
+    fn task_id(&self, tree_item: &TreeItem, member: &Member) -> String {
+        ids::derived(&["task", tree_item.run.as_str(), &member.step.to_string(), &member.node])
     }
 
     fn debug(&self, frames: &mut Vec<Frame>, member: &Member, at_ms: i64, kind: &str, payload: &Value) {
@@ -275,16 +275,16 @@ impl StreamWriter {
         );
     }
 
-    fn entered(&self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &Member, at_ms: i64) {
-        let checkpoint = CheckpointId::Step { run: heard.run.clone(), step: member.step };
+    fn entered(&self, frames: &mut Vec<Frame>, tree_item: &TreeItem, member: &Member, at_ms: i64) {
+        let checkpoint = CheckpointId::Step { run: tree_item.run.clone(), step: member.step };
         let config = |id: &CheckpointId| {
             let namespace = member.namespace.join("|");
             json!({ "configurable": { "thread_id": self.thread_id, "checkpoint_ns": namespace, "checkpoint_id": id.to_string() } })
         };
-        let parent = member.step.checked_sub(1).map(|step| config(&CheckpointId::Step { run: heard.run.clone(), step }));
-        let id = self.task_id(heard, member);
+        let parent = member.step.checked_sub(1).map(|step| config(&CheckpointId::Step { run: tree_item.run.clone(), step }));
+        let id = self.task_id(tree_item, member);
         if self.modes.contains(&StreamMode::Checkpoints) || self.modes.contains(&StreamMode::Debug) {
-            let values = if heard.parent.is_none() { self.values() } else { Map::new() };
+            let values = if tree_item.parent.is_none() { self.values() } else { Map::new() };
             let payload = json!({
                 "config": config(&checkpoint), "parent_config": parent, "values": values, "next": [member.node],
                 "metadata": { "source": "loop", "step": member.step, "run_id": ids::shown(self.run.as_str()), "flow": member.flow },
@@ -322,7 +322,7 @@ impl StreamWriter {
         frames
     }
 
-    fn replied(&self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &Member, task: TaskId, call: (&str, &str), reply: &graph::Reply) {
+    fn replied(&self, frames: &mut Vec<Frame>, tree_item: &TreeItem, member: &Member, task: TaskId, call: (&str, &str), reply: &graph::Reply) {
         let (kind, name) = call;
         match kind {
             "tool" => {
@@ -330,7 +330,7 @@ impl StreamWriter {
                     Ok(value) => (tool_text(value), "success"),
                     Err(failure) => (failure.to_string(), "error"),
                 };
-                let id = format!("{}-tool-{}.{}", heard.run, task.step, task.index);
+                let id = format!("{}-tool-{}.{}", tree_item.run, task.step, task.index);
                 let message = json!({
                     "type": "tool", "content": content, "name": name, "tool_call_id": id, "id": id, "status": status, "artifact": null,
                     "additional_kwargs": {}, "response_metadata": {},
@@ -345,9 +345,9 @@ impl StreamWriter {
         }
     }
 
-    fn said(&mut self, frames: &mut Vec<Frame>, member: &mut Member, role: &str, content: &str) {
-        let answers = self.said.iter().filter(|said| said.role != "user").count();
-        self.said.push(RunMessage { role: role.to_owned(), content: content.to_owned() });
+    fn message_added(&mut self, frames: &mut Vec<Frame>, member: &mut Member, role: &str, content: &str) {
+        let answers = self.run_messages.iter().filter(|message| message.role != "user").count();
+        self.run_messages.push(RunMessage { role: role.to_owned(), content: content.to_owned() });
         self.has_new = true;
         if role == "user" {
             return;
@@ -366,17 +366,17 @@ impl StreamWriter {
         self.add(frames, StreamMode::Messages, "messages/complete", || json!([message]));
     }
 
-    fn left(&mut self, frames: &mut Vec<Frame>, heard: &TreeItem, member: &mut Member, node: &str, at_ms: i64) {
+    fn left(&mut self, frames: &mut Vec<Frame>, tree_item: &TreeItem, member: &mut Member, node: &str, at_ms: i64) {
         let noted = std::mem::take(&mut member.noted);
         let update = if noted.is_empty() { Value::Null } else { Value::Object(noted) };
         let event = self.named("updates", member);
         self.add(frames, StreamMode::Updates, &event, || json!({ node: update }));
-        let result = json!({ "id": self.task_id(heard, member), "name": node, "error": null, "result": update, "interrupts": [] });
+        let result = json!({ "id": self.task_id(tree_item, member), "name": node, "error": null, "result": update, "interrupts": [] });
         let event = self.named("tasks", member);
         self.add(frames, StreamMode::Tasks, &event, || result.clone());
         self.debug(frames, member, at_ms, "task_result", &result);
         self.event(frames, member, "on_chain_end", node, &json!({ "output": update }));
-        if heard.parent.is_none() && std::mem::take(&mut self.has_new) {
+        if tree_item.parent.is_none() && std::mem::take(&mut self.has_new) {
             self.add(frames, StreamMode::Values, "values", || Value::Object(self.values()));
         }
     }
@@ -386,8 +386,8 @@ impl StreamWriter {
             Outcome::Done { output } => {
                 self.output = Some(output.clone());
                 let values = self.values();
-                // Where no step told the answer, the whole is it.
-                let has_answer = self.said.iter().any(|said| said.role != "user");
+                // If no step sent an answer, the last message is sent.
+                let has_answer = self.run_messages.iter().any(|message| message.role != "user");
                 if let (false, Some(answer)) = (has_answer, values.get("messages").and_then(Value::as_array).and_then(|all| all.last()))
                     && answer["type"] == "ai"
                 {

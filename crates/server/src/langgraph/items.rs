@@ -74,11 +74,11 @@ impl ItemKey {
     }
 }
 
-fn shown(kept: &StoredRecord<ItemRecord>) -> Value {
-    let ItemRecord { namespace, key, value } = &kept.value;
+fn shown(stored: &StoredRecord<ItemRecord>) -> Value {
+    let ItemRecord { namespace, key, value } = &stored.value;
     json!({
         "namespace": namespace, "key": key, "value": value,
-        "created_at": calendar::shown(kept.created_ms), "updated_at": calendar::shown(kept.updated_ms),
+        "created_at": calendar::shown(stored.created_ms), "updated_at": calendar::shown(stored.updated_ms),
     })
 }
 
@@ -99,8 +99,8 @@ async fn show(State(graph): State<LangGraph>, caller: Caller, uri: Uri) -> Answe
     let namespace = named.iter().flat_map(|text| text.split('.')).filter(|label| !label.is_empty()).map(str::to_owned).collect();
     let key = all_of(&uri, "key").pop().ok_or_else(|| Refused::wrong("missing", &["key"], "Field required"))?;
     let named = ItemKey { namespace, key };
-    let kept = records::get::<ItemRecord>(graph.store(), &caller.who.user, ITEM, &named.place()?).await?;
-    Ok(json_of(StatusCode::OK, &shown(&kept.ok_or_else(|| not_found("Item", &named.key))?)))
+    let stored = records::get::<ItemRecord>(graph.store(), &caller.who.user, ITEM, &named.place()?).await?;
+    Ok(json_of(StatusCode::OK, &shown(&stored.ok_or_else(|| not_found("Item", &named.key))?)))
 }
 
 async fn remove(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Result<StatusCode, Refused> {
@@ -137,23 +137,23 @@ async fn search(State(graph): State<LangGraph>, caller: Caller, RawJson(body): R
 /// Newest first; with a query, by how many of its words an item has, and only those that have one.
 fn ranked(mut all: Vec<StoredRecord<ItemRecord>>, search: &Search) -> Vec<Value> {
     let filter = search.filter.as_ref();
-    all.retain(|kept| filter.is_none_or(|filter| filter.iter().all(|(name, wanted)| fits(kept.value.value.get(name), wanted))));
-    all.sort_by_key(|kept| Reverse(kept.updated_ms));
+    all.retain(|stored| filter.is_none_or(|filter| filter.iter().all(|(name, wanted)| fits(stored.value.value.get(name), wanted))));
+    all.sort_by_key(|stored| Reverse(stored.updated_ms));
     let words: BTreeSet<String> = search.query.as_deref().unwrap_or_default().split_whitespace().map(str::to_lowercase).take(WORDS_MAX).collect();
-    let score = |kept: &StoredRecord<ItemRecord>| {
+    let score = |stored: &StoredRecord<ItemRecord>| {
         if words.is_empty() {
             return 0;
         }
-        let text = serde_json::to_string(&kept.value.value).unwrap_or_default().to_lowercase();
+        let text = serde_json::to_string(&stored.value.value).unwrap_or_default().to_lowercase();
         words.iter().filter(|word| text.contains(word.as_str())).count()
     };
-    let mut scored: Vec<(usize, StoredRecord<ItemRecord>)> = all.into_iter().map(|kept| (score(&kept), kept)).collect();
+    let mut scored: Vec<(usize, StoredRecord<ItemRecord>)> = all.into_iter().map(|stored| (score(&stored), stored)).collect();
     if !words.is_empty() {
         scored.retain(|(score, _)| *score > 0);
         scored.sort_by_key(|(score, _)| Reverse(*score));
     }
-    let part = scored.iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)).map(|(score, kept)| {
-        let mut item = shown(kept);
+    let part = scored.iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)).map(|(score, stored)| {
+        let mut item = shown(stored);
         item["score"] = if words.is_empty() { Value::Null } else { json!(*score as f64 / words.len() as f64) };
         item
     });
@@ -194,8 +194,8 @@ async fn namespaces(State(graph): State<LangGraph>, caller: Caller, RawJson(body
     let (before, after) = (wanted.prefix.unwrap_or_default(), wanted.suffix.unwrap_or_default());
     let all: Vec<StoredRecord<ItemRecord>> = records::list(graph.store(), &caller.who.user, ITEM, &prefix(&before)).await?;
     let mut found = BTreeSet::new();
-    for kept in all {
-        let mut namespace = kept.value.namespace;
+    for stored in all {
+        let mut namespace = stored.value.namespace;
         if namespace.ends_with(&after) {
             namespace.truncate(wanted.max_depth.unwrap_or(usize::MAX));
             found.insert(namespace);

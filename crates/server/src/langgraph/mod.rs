@@ -11,7 +11,7 @@
 //!
 //! | of a run | LangGraph |
 //! |---|---|
-//! | what was said | `messages` of the state; the flow's own output is `output` beside it |
+//! | the messages | `messages` of the state; the flow's own output is `output` beside it |
 //! | a step | a node of `updates`, `tasks`, `debug`, and a checkpoint |
 //! | `interrupt_before`, `interrupt_after` | breakpoints; a run without input goes on from one |
 //! | a question to a person | `__interrupt__`; `Command(resume=…)` answers it, and the same run goes on |
@@ -104,7 +104,7 @@ pub(crate) fn routes(service: &Service) -> Router {
 /// Paths that begin so are LangGraph's, and what is refused there is refused in its form.
 pub(crate) const PREFIXES: [&str; 6] = ["/assistants", "/threads", "/runs", "/store", "/info", "/ok"];
 
-/// What went wrong before a route was reached, in LangGraph's form.
+/// An error before a route was reached, in LangGraph's form.
 pub(crate) fn error(problem: &Problem) -> Response {
     Refused::from(problem.clone()).into_response()
 }
@@ -156,8 +156,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Query<T> {
     type Rejection = Refused;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Refused> {
-        let params::QueryParams(asked) = params::QueryParams::from_request_parts(parts, state).await?;
-        Ok(Query(asked))
+        let params::QueryParams(query) = params::QueryParams::from_request_parts(parts, state).await?;
+        Ok(Query(query))
     }
 }
 
@@ -180,8 +180,8 @@ fn not_found(what: &str, id: &str) -> Refused {
     Refused::plain(StatusCode::NOT_FOUND, format!("{what} {shown:?} not found"))
 }
 
-fn invalid(words: impl Into<String>) -> Refused {
-    Refused::plain(StatusCode::UNPROCESSABLE_ENTITY, words)
+fn invalid(message: impl Into<String>) -> Refused {
+    Refused::plain(StatusCode::UNPROCESSABLE_ENTITY, message)
 }
 
 /// Whether a document has every field of a filter, at any depth.

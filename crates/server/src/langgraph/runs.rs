@@ -61,7 +61,7 @@ fn status_of(row: &RunRow) -> RunStatus {
 
 impl LangGraph {
     pub(super) async fn run_json(&self, who: &Identity, thread: &Thread, row: &RunRow) -> Result<Run, Refused> {
-        let record = records::get::<RunRecord>(self.store(), &who.user, RUN, row.run.as_str()).await?.map(|kept| kept.value);
+        let record = records::get::<RunRecord>(self.store(), &who.user, RUN, row.run.as_str()).await?.map(|stored| stored.value);
         let record = record.unwrap_or_default();
         let graph_id = self.0.service.0.served.iter().find(|(_, served)| served.flow == row.flow).map_or(row.flow.as_str(), |(path, _)| path);
         let of_graph = || ids::derived(&["assistant", graph_id]);
@@ -86,7 +86,7 @@ impl LangGraph {
         }
     }
 
-    /// What a run came to, as `wait` and `join` say it.
+    /// The result of a run, as `wait` and `join` return it.
     pub(super) async fn outcome(&self, who: &Identity, thread_id: &str, run: &RunId, is_stateless: bool) -> Result<Value, Refused> {
         let at = self.wait_for_end(who, thread_id, run).await?;
         let thread = match is_stateless {
@@ -151,7 +151,7 @@ impl LangGraph {
             && !row.status.is_over()
             && let Err(refused) = self.stop(&row, "a run without a thread cannot be answered").await
         {
-            tracing::warn!(%run, "a run without a thread could not be stopped: {}", refused.words());
+            tracing::warn!(%run, "a run without a thread could not be stopped: {}", refused.message());
         }
         // The lease of a run that is just over is given back a moment later.
         for _ in 0..20 {
@@ -170,13 +170,13 @@ impl LangGraph {
 }
 
 /// Where clients find a run again, after their line broke.
-pub(super) fn located(mut response: Response, begun: &StartedTurn, what: &str) -> Response {
-    let place = format!("/threads/{}/runs/{}", begun.thread.id, ids::shown(begun.run.as_str()));
+pub(super) fn located(mut response: Response, started: &StartedTurn, what: &str) -> Response {
+    let place = format!("/threads/{}/runs/{}", started.thread.id, ids::shown(started.run.as_str()));
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::from_str(&place) {
         headers.insert(header::CONTENT_LOCATION, value);
     }
-    if let (false, Ok(value)) = (begun.is_deleted_after, HeaderValue::from_str(&format!("{place}/{what}"))) {
+    if let (false, Ok(value)) = (started.is_deleted_after, HeaderValue::from_str(&format!("{place}/{what}"))) {
         headers.insert(header::LOCATION, value);
     }
     response
@@ -184,8 +184,8 @@ pub(super) fn located(mut response: Response, begun: &StartedTurn, what: &str) -
 
 async fn begin(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8], is_watched: bool) -> Result<(StartedTurn, RunCreate), Refused> {
     let request: RunCreate = read(body)?;
-    let begun = Box::pin(graph.begin(BeginRequest { caller, thread, request: request.clone(), run: None, is_watched })).await?;
-    Ok((begun, request))
+    let started = Box::pin(graph.begin(BeginRequest { caller, thread, request: request.clone(), run: None, is_watched })).await?;
+    Ok((started, request))
 }
 
 async fn create(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
@@ -198,23 +198,23 @@ async fn create_stateless(State(graph): State<LangGraph>, caller: Caller, RawJso
 
 async fn background(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
     // A client that follows it later wants the pieces of its answer.
-    let (begun, _) = begin(graph, caller, thread, body, true).await?;
-    if let Some(family) = begun.family {
+    let (started, _) = begin(graph, caller, thread, body, true).await?;
+    if let Some(family) = started.family {
         stream::expect(family);
     }
-    let run = match begun.is_queued {
-        true => graph.queued_run(&caller.who, &begun.thread, begun.run.as_str()).await?,
+    let run = match started.is_queued {
+        true => graph.queued_run(&caller.who, &started.thread, started.run.as_str()).await?,
         false => None,
     };
     let run = match run {
         Some(run) => run,
         None => {
-            let row = graph.store().run(&begun.run).await.map_err(Problem::from)?.ok_or_else(|| not_found("Run", begun.run.as_str()))?;
-            graph.run_json(&caller.who, &begun.thread, &row).await?
+            let row = graph.store().run(&started.run).await.map_err(Problem::from)?.ok_or_else(|| not_found("Run", started.run.as_str()))?;
+            graph.run_json(&caller.who, &started.thread, &row).await?
         }
     };
-    if begun.is_deleted_after && !begun.is_queued {
-        let (graph, run) = (graph.clone(), begun.run.clone());
+    if started.is_deleted_after && !started.is_queued {
+        let (graph, run) = (graph.clone(), started.run.clone());
         tokio::spawn(async move {
             let _ = graph.engine().wait(&run).await;
             graph.discard(&run).await;
@@ -236,11 +236,11 @@ async fn wait_stateless(State(graph): State<LangGraph>, caller: Caller, RawJson(
 }
 
 async fn waited(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
-    let (begun, _) = begin(graph, caller, thread, body, false).await?;
-    let mut leaving = stream::DisconnectAction::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
-    let outcome = graph.outcome(&caller.who, &begun.thread.id, &begun.run, begun.is_stateless).await;
+    let (started, _) = begin(graph, caller, thread, body, false).await?;
+    let mut leaving = stream::DisconnectAction::new(graph, &started.run, started.cancels_on_disconnect, started.is_deleted_after);
+    let outcome = graph.outcome(&caller.who, &started.thread.id, &started.run, started.is_stateless).await;
     leaving.is_complete();
-    Ok(located(json_of(StatusCode::OK, &outcome?), &begun, "join"))
+    Ok(located(json_of(StatusCode::OK, &outcome?), &started, "join"))
 }
 
 async fn streamed(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
@@ -254,9 +254,9 @@ async fn stream_stateless(State(graph): State<LangGraph>, caller: Caller, RawJso
 async fn stream_new(graph: &LangGraph, caller: &Caller, thread: Option<&str>, body: &[u8]) -> Answer {
     // A client is refused before a run begins.
     let open = stream::open(graph, caller)?;
-    let (begun, request) = begin(graph, caller, thread, body, true).await?;
+    let (started, request) = begin(graph, caller, thread, body, true).await?;
     let modes = request.stream_mode.map_or_else(|| vec![StreamMode::Values], wire::langgraph::OneOrMany::into_vec);
-    stream::follow(graph, caller, begun, modes, request.stream_subgraphs, None, open)
+    stream::follow(graph, caller, started, modes, request.stream_subgraphs, None, open)
 }
 
 async fn batch(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
@@ -373,7 +373,7 @@ async fn join_stream(
         None => (Vec::new(), Value::Null),
     };
     let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, SeenCounts::new(), WatchScope::All);
-    let begun = StartedTurn {
+    let started = StartedTurn {
         input_shape: graph.input_shape(&flow),
         run,
         thread,
@@ -387,7 +387,7 @@ async fn join_stream(
         cancels_on_disconnect: cancels(&uri),
         is_queued: row.is_none(),
     };
-    stream::follow(&graph, &caller, begun, modes, false, from, open)
+    stream::follow(&graph, &caller, started, modes, false, from, open)
 }
 
 #[derive(Deserialize)]

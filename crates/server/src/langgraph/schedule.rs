@@ -54,7 +54,7 @@ async fn run_schedule(inner: Weak<super::Inner>) {
         let has_more = match Box::pin(start_due(&graph)).await {
             Ok(has_more) => has_more,
             Err(refused) => {
-                tracing::debug!("queued runs could not be looked at: {}", refused.words());
+                tracing::debug!("queued runs could not be looked at: {}", refused.message());
                 false
             }
         };
@@ -70,10 +70,10 @@ async fn start_due(graph: &LangGraph) -> Result<bool, Refused> {
     let mut seen = BTreeSet::new();
     let mut pages = Pages::<Queued>::of(QUEUED);
     while let Some(page) = pages.next(graph.store()).await? {
-        for kept in &page {
-            has_more |= Box::pin(look_at(graph, kept, &mut seen)).await.unwrap_or_else(|refused| {
+        for stored in &page {
+            has_more |= Box::pin(look_at(graph, stored, &mut seen)).await.unwrap_or_else(|refused| {
                 // It is looked at again; the others must not wait for it.
-                tracing::debug!(run = %kept.value.run, "a queued run could not be looked at: {}", refused.words());
+                tracing::debug!(run = %stored.value.run, "a queued run could not be looked at: {}", refused.message());
                 false
             });
         }
@@ -82,22 +82,22 @@ async fn start_due(graph: &LangGraph) -> Result<bool, Refused> {
 }
 
 /// Says whether this one waits for another run to end.
-async fn look_at(graph: &LangGraph, kept: &StoredRecord<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
+async fn look_at(graph: &LangGraph, stored: &StoredRecord<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
     // Keys are in the order in which they were queued; of a thread only the first may begin.
-    let is_first = kept.value.is_stateless || kept.value.due_ms > 0 || seen.insert((kept.user.clone(), kept.value.thread.clone()));
-    if kept.value.due_ms > now_ms() {
-        return Ok(kept.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64);
+    let is_first = stored.value.is_stateless || stored.value.due_ms > 0 || seen.insert((stored.user.clone(), stored.value.thread.clone()));
+    if stored.value.due_ms > now_ms() {
+        return Ok(stored.value.due_ms - now_ms() < 2 * IDLE.as_millis() as i64);
     }
     match is_first {
-        true => Box::pin(begin(graph, kept)).await.map(|has_begun| !has_begun),
+        true => Box::pin(begin(graph, stored)).await.map(|has_begun| !has_begun),
         false => Ok(true),
     }
 }
 
 /// Begins one if its thread is free. What cannot begin at all is dropped, with the reason in the log.
-async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, Refused> {
-    let Queued { run, thread, is_stateless, is_operator, depth, request, .. } = &kept.value;
-    let who = Identity { user: kept.user.clone(), is_operator: *is_operator };
+async fn begin(graph: &LangGraph, stored: &StoredRecord<Queued>) -> Result<bool, Refused> {
+    let Queued { run, thread, is_stateless, is_operator, depth, request, .. } = &stored.value;
+    let who = Identity { user: stored.user.clone(), is_operator: *is_operator };
     if !is_stateless
         && let Some(found) = graph.find_thread(&who, thread).await?
         && graph.head(&found).await?.is_some_and(|head| head.status == Status::Running && head.run != *run)
@@ -114,11 +114,11 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, R
     if !has_begun {
         let wanted = BeginRequest { caller: &caller, thread: thread_id, request: request.clone(), run: Some(run.clone()), is_watched: true };
         match graph.begin(wanted).await {
-            Ok(begun) => {
-                if let Some(family) = begun.family {
+            Ok(started) => {
+                if let Some(family) = started.family {
                     stream::expect(family);
                 }
-                if begun.is_deleted_after {
+                if started.is_deleted_after {
                     let (graph, run) = (graph.clone(), run.clone());
                     tokio::spawn(async move {
                         let _ = graph.engine().wait(&run).await;
@@ -128,30 +128,30 @@ async fn begin(graph: &LangGraph, kept: &StoredRecord<Queued>) -> Result<bool, R
             }
             // No place at the moment: tried again.
             Err(refused) if refused.status.as_u16() == 429 || refused.status.as_u16() == 503 => return Ok(false),
-            Err(refused) => tracing::warn!(%run, user = %kept.user, "a queued run could not begin: {}", refused.words()),
+            Err(refused) => tracing::warn!(%run, user = %stored.user, "a queued run could not begin: {}", refused.message()),
         }
     }
-    records::remove(graph.store(), &kept.user, QUEUED, &kept.key).await?;
+    records::remove(graph.store(), &stored.user, QUEUED, &stored.key).await?;
     Ok(true)
 }
 
 impl LangGraph {
-    pub(super) async fn enqueue(&self, caller: &Caller, begun: &StartedTurn, request: RunCreate, due_ms: i64) -> Result<(), Refused> {
-        let prefix = prefix(&begun.thread.id);
-        if self.queued(&caller.who.user, &begun.thread.id).await?.len() >= QUEUED_MAX {
+    pub(super) async fn enqueue(&self, caller: &Caller, started: &StartedTurn, request: RunCreate, due_ms: i64) -> Result<(), Refused> {
+        let prefix = prefix(&started.thread.id);
+        if self.queued(&caller.who.user, &started.thread.id).await?.len() >= QUEUED_MAX {
             return Err(invalid(format!("{QUEUED_MAX} runs wait in this thread already; wait for some, or cancel some")));
         }
         let depth = caller.headers.get(agents::langserve::DEPTH).and_then(|depth| depth.to_str().ok()).map(str::to_owned);
         let queued = Queued {
-            run: begun.run.clone(),
-            thread: begun.thread.id.clone(),
-            is_stateless: begun.is_stateless,
+            run: started.run.clone(),
+            thread: started.thread.id.clone(),
+            is_stateless: started.is_stateless,
             is_operator: caller.who.is_operator,
             depth,
             due_ms,
             request: RunCreate { after_seconds: None, ..request },
         };
-        let key = format!("{prefix}{:016}-{}", now_ms(), begun.run);
+        let key = format!("{prefix}{:016}-{}", now_ms(), started.run);
         records::put(self.store(), &caller.who.user, QUEUED, &key, &queued).await?;
         self.0.due.notify_one();
         Ok(())
@@ -163,33 +163,33 @@ impl LangGraph {
 
     /// Whether runs wait behind others in a thread.
     pub(super) async fn has_queued(&self, user: &UserId, thread: &str) -> Result<bool, Refused> {
-        Ok(self.queued(user, thread).await?.iter().any(|kept| kept.value.due_ms == 0))
+        Ok(self.queued(user, thread).await?.iter().any(|stored| stored.value.due_ms == 0))
     }
 
     pub(super) async fn is_queued(&self, user: &UserId, thread: &str, run: &RunId) -> Result<bool, Refused> {
-        Ok(self.queued(user, thread).await?.iter().any(|kept| kept.value.run == *run))
+        Ok(self.queued(user, thread).await?.iter().any(|stored| stored.value.run == *run))
     }
 
     /// Takes runs out of the queue: one, or all of a thread. Says whether there were any.
     pub(super) async fn drop_queued(&self, user: &UserId, thread: &str, run: Option<&RunId>) -> Result<bool, Refused> {
         let mut was_there = false;
-        for kept in self.queued(user, thread).await? {
-            if run.is_none_or(|run| *run == kept.value.run) {
-                was_there |= records::remove(self.store(), user, QUEUED, &kept.key).await?;
+        for stored in self.queued(user, thread).await? {
+            if run.is_none_or(|run| *run == stored.value.run) {
+                was_there |= records::remove(self.store(), user, QUEUED, &stored.key).await?;
             }
         }
         Ok(was_there)
     }
 
     pub(super) async fn queued_runs(&self, who: &Identity, thread: &Thread) -> Result<Vec<Run>, Refused> {
-        let shown = |kept: StoredRecord<Queued>| {
-            let Queued { run, request, .. } = kept.value;
+        let shown = |stored: StoredRecord<Queued>| {
+            let Queued { run, request, .. } = stored.value;
             Run {
                 run_id: ids::shown(run.as_str()),
                 thread_id: thread.id.clone(),
                 assistant_id: request.assistant_id,
-                created_at: calendar::shown(kept.created_ms),
-                updated_at: calendar::shown(kept.updated_ms),
+                created_at: calendar::shown(stored.created_ms),
+                updated_at: calendar::shown(stored.updated_ms),
                 status: RunStatus::Pending,
                 metadata: request.metadata,
                 multitask_strategy: request.multitask_strategy.unwrap_or_default(),

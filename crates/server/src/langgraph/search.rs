@@ -54,17 +54,17 @@ pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller
     Ok(json_of(StatusCode::OK, &json!(found(&graph, &caller.who, &search).await?.len())))
 }
 
-/// Those of the user that fit, in the order that was asked for.
+/// The threads of the user that match, in the requested order.
 async fn found(graph: &LangGraph, who: &Identity, search: &Search) -> Result<Vec<Thread>, Refused> {
     let _place = graph.listing(who).await?;
-    let kept: Vec<StoredRecord<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
+    let stored: Vec<StoredRecord<ThreadRecord>> = records::list(graph.store(), &who.user, THREAD, "").await?;
     let filter = CardFilter { user: Some(who.user.clone()), limit: CARDS_MAX, ..CardFilter::default() };
     let mut rows: BTreeMap<String, _> = BTreeMap::new();
     for card in graph.store().cards(filter).await.map_err(Problem::from)? {
         rows.insert(card.thread.thread.to_string(), card.thread);
     }
     let mut all = Vec::new();
-    for record in kept {
+    for record in stored {
         let row = rows.remove(&record.value.thread);
         all.push(Thread { id: record.key.clone(), engine: record.value.thread.as_str().into(), record: Some(record), row });
     }

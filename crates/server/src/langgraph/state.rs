@@ -1,7 +1,7 @@
-//! The state of a thread as LangGraph shows it: what was said, and what the newest run came to.
+//! The state of a thread as LangGraph shows it: its messages, and the result of the newest run.
 //!
 //! ```text
-//!   a client's branch, or nothing ─► messages of the thread since ─► what the newest run was given and said ─► `messages`
+//!   a client's branch, or nothing ─► messages of the thread since ─► the input and messages of the newest run ─► `messages`
 //!                                                                    its output ─► `output` (an agent's: `next`, `context`)
 //! ```
 
@@ -22,20 +22,20 @@ use crate::problem::Problem;
 /// Of a conversation, so much is read: the newest.
 const MESSAGES_MAX: u64 = 2_000;
 
-/// What somebody said in a run.
+/// A message of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct RunMessage {
     pub(super) role: String,
     pub(super) content: String,
 }
 
-/// The conversation of a run: what came before it, what it was given, what it said, and its output if it has one.
+/// The conversation of a run: the messages before it, its input, its messages, and its output if it has one.
 pub(super) fn conversation(
     run: &RunId,
     input_shape: InputShape,
     before: &[Message],
     input: &Value,
-    said: &[RunMessage],
+    run_messages: &[RunMessage],
     output: Option<&Value>,
 ) -> Vec<Message> {
     let turns = |value: Option<&Value>| value.and_then(|value| value.get("messages")).and_then(Value::as_array).cloned();
@@ -58,8 +58,8 @@ pub(super) fn conversation(
         }
     };
     let mut answers = 0;
-    for said in said.iter().filter(|said| said.role != "user") {
-        messages.push(Message::ai(said.content.as_str()).with_id(answer_id(run, "ai", answers)));
+    for message in run_messages.iter().filter(|message| message.role != "user") {
+        messages.push(Message::ai(message.content.as_str()).with_id(answer_id(run, "ai", answers)));
         answers += 1;
     }
     if let (0, Some(answer)) = (answers, output.and_then(|output| output.get("answer")).and_then(Value::as_str)) {
@@ -199,15 +199,15 @@ impl LangGraph {
 
     /// What the thread holds now, as a branch of a copy.
     pub(super) async fn as_branch(&self, thread: &Thread, head: Option<&RunRow>) -> Result<ThreadRecord, Refused> {
-        let kept = thread.kept();
+        let stored = thread.stored();
         let messages = self.messages(thread, head).await?;
-        let mut values = kept.values;
+        let mut values = stored.values;
         if let Some(output) = head.and_then(output_of) {
             let all = values_of(head.map_or(InputShape::Bare, |head| self.input_shape(&head.flow)), &[], Some(&output), &values);
             values = all.into_iter().filter(|(name, _)| name != "messages").collect();
         }
         let branch = Branch { checkpoint: fresh_edit(), messages, since_seq: 0, at_ms: now_ms() };
-        Ok(ThreadRecord { branch: Some(branch), hidden: Vec::new(), values, ..kept })
+        Ok(ThreadRecord { branch: Some(branch), hidden: Vec::new(), values, ..stored })
     }
 
     /// What a run waits for people with.
@@ -215,13 +215,13 @@ impl LangGraph {
         let Some(row) = run.filter(|row| matches!(row.status, Status::Asking | Status::Waiting)) else { return Ok(Vec::new()) };
         match self.engine().open_questions(row).await {
             Ok(open) => Ok(open),
-            // It went on while it was looked at.
+            // It continued meanwhile.
             Err(engine::EngineError::Over { .. }) => Ok(Vec::new()),
             Err(error) => Err(Refused::of(error)),
         }
     }
 
-    /// What people are asked; a run that waits at a breakpoint asks nothing.
+    /// The open questions; a run that waits at a breakpoint has none.
     pub(super) async fn interrupts(&self, run: Option<&RunRow>) -> Result<Vec<Interrupt>, Refused> {
         let mut all = Vec::new();
         for open in self.open_questions(run).await?.into_iter().filter(|open| !is_breakpoint(open)) {

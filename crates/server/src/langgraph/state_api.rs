@@ -118,17 +118,17 @@ impl LangGraph {
         let input = past.start.as_ref().map(|start| start.input.clone()).unwrap_or_default();
         let more = thread.record.as_ref().map(|record| record.value.values.clone()).unwrap_or_default();
         let interrupts = self.interrupts(Some(row)).await?;
-        let (mut said, mut moments): (Vec<RunMessage>, Vec<CheckpointState>) = (Vec::new(), Vec::new());
+        let (mut run_messages, mut moments): (Vec<RunMessage>, Vec<CheckpointState>) = (Vec::new(), Vec::new());
         let run_id = ids::shown(row.run.as_str());
         let graph_id = &row.flow;
         let moment = |id: CheckpointId,
-                      said: &[RunMessage],
+                      run_messages: &[RunMessage],
                       output: Option<&Value>,
                       next: Vec<String>,
                       step: Value,
                       at_ms: i64,
                       moments: &[CheckpointState]| {
-            let messages = conversation(&row.run, input_shape, &before, &input, said, output);
+            let messages = conversation(&row.run, input_shape, &before, &input, run_messages, output);
             CheckpointState {
                 parent: moments.last().map(|moment| moment.id.clone()),
                 values: values_of(input_shape, &messages, output, &more),
@@ -140,21 +140,21 @@ impl LangGraph {
                 at_ms,
             }
         };
-        let words: usize = past.events.iter().map(|told| if let Event::Said { content, .. } = &told.event { content.len() } else { 0 }).sum();
+        let message_bytes: usize = past.events.iter().map(|numbered| if let Event::Said { content, .. } = &numbered.event { content.len() } else { 0 }).sum();
         // Values have the messages too.
-        let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + words) + json_bytes(&more);
-        let entered = past.events.iter().filter(|told| matches!(told.event, Event::Entered { .. })).count();
+        let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + message_bytes) + json_bytes(&more);
+        let entered = past.events.iter().filter(|numbered| matches!(numbered.event, Event::Entered { .. })).count();
         let mut left_out = entered.saturating_sub((MOMENTS_BYTES_MAX / bytes_each.max(1)).max(1));
         let times = past.told_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
-        for (told, at_ms) in past.events.iter().zip(times) {
-            match &told.event {
+        for (numbered, at_ms) in past.events.iter().zip(times) {
+            match &numbered.event {
                 Event::Entered { .. } if left_out > 0 => left_out -= 1,
                 Event::Entered { step, node } => {
                     let id = CheckpointId::Step { run: row.run.clone(), step: *step };
-                    let next = moment(id, &said, None, vec![node.to_string()], json!(step), at_ms, &moments);
+                    let next = moment(id, &run_messages, None, vec![node.to_string()], json!(step), at_ms, &moments);
                     moments.push(next);
                 }
-                Event::Said { role, content } => said.push(RunMessage { role: role.clone(), content: content.clone() }),
+                Event::Said { role, content } => run_messages.push(RunMessage { role: role.clone(), content: content.clone() }),
                 _ => {}
             }
         }
@@ -163,7 +163,7 @@ impl LangGraph {
             let failed = matches!(row.status, Status::Failed | Status::Cancelled);
             let next = if failed { past.node.iter().cloned().collect() } else { Vec::new() };
             let id = CheckpointId::End { run: row.run.clone() };
-            let mut last = moment(id, &said, output.as_ref(), next, json!(past.step + 1), row.updated_ms, &moments);
+            let mut last = moment(id, &run_messages, output.as_ref(), next, json!(past.step + 1), row.updated_ms, &moments);
             if let (Some((kind, message)), Some(task)) = (fault_of(row), last.tasks.first_mut()) {
                 task["error"] = json!(format!("{kind}({message:?})"));
             }
@@ -199,7 +199,7 @@ impl LangGraph {
             Some(id) => self.moment_at(thread, id).await?.messages,
             None => self.messages(thread, head.as_ref()).await?,
         };
-        let mut kept = thread.kept();
+        let mut stored = thread.stored();
         let updates = match values {
             Value::Null => Vec::new(),
             Value::Array(all) => all,
@@ -211,16 +211,16 @@ impl LangGraph {
             if let Some(new) = fields.remove("messages") {
                 messages = add_messages(messages, read_messages(new)?);
             }
-            kept.values.extend(fields);
+            stored.values.extend(fields);
         }
         if messages.len() > MESSAGES_MAX {
             return Err(invalid(format!("a state has at most {MESSAGES_MAX} messages, not {}", messages.len())));
         }
         let checkpoint = fresh_edit();
         let since_seq = thread.row.as_ref().map_or(0, |row| row.messages);
-        kept.branch =
+        stored.branch =
             Some(Branch { checkpoint: checkpoint.clone(), messages, since_seq, at_ms: now_ms().max(head.map_or(0, |head| head.created_ms + 1)) });
-        self.keep_thread(who, &thread.id, &kept).await?;
+        self.keep_thread(who, &thread.id, &stored).await?;
         Ok(checkpoint)
     }
 }
@@ -455,16 +455,16 @@ mod tests {
 
     #[test]
     fn messages_are_replaced_removed_and_appended_by_their_ids() {
-        let said = |id: &str, text: &str| json!({ "type": "human", "id": id, "content": text });
+        let message = |id: &str, text: &str| json!({ "type": "human", "id": id, "content": text });
         let gone = |id: &str| json!({ "type": "remove", "id": id, "content": "" });
         let texts = |all: Vec<Message>| {
             all.iter().map(|message| serde_json::to_value(message).unwrap()["content"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
-        let old = || messages(json!([said("a", "1"), said("b", "2"), { "type": "human", "content": "3" }]));
+        let old = || messages(json!([message("a", "1"), message("b", "2"), { "type": "human", "content": "3" }]));
         let add = |new: Value| texts(add_messages(old(), messages(new)));
-        assert_eq!(add(json!([said("a", "x"), said("c", "4"), said("c", "5")])), ["x", "2", "3", "5"]);
-        assert_eq!(add(json!([gone("a"), gone("zz"), said("a", "6")])), ["2", "3", "6"]);
-        assert_eq!(add(json!([gone("__remove_all__"), said("b", "7")])), ["7"]);
+        assert_eq!(add(json!([message("a", "x"), message("c", "4"), message("c", "5")])), ["x", "2", "3", "5"]);
+        assert_eq!(add(json!([gone("a"), gone("zz"), message("a", "6")])), ["2", "3", "6"]);
+        assert_eq!(add(json!([gone("__remove_all__"), message("b", "7")])), ["7"]);
     }
 
     /// Searched for one by one, this takes a quarter of an hour.

@@ -34,7 +34,7 @@ const BEHIND_MAX: usize = 256;
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often it is looked whether a queued run has begun.
 pub(super) const POLL: Duration = Duration::from_millis(50);
-/// A run that waits for a person may have told something that is still on its way.
+/// A run that waits for a person may have events that were not received yet.
 const LAST_EVENTS: Duration = Duration::from_millis(50);
 /// Time in which the client that started a run in the background can begin to follow it.
 const EXPECTED_FOR: Duration = Duration::from_secs(5);
@@ -58,7 +58,7 @@ pub(super) fn expect(mut family: TreeWatcher) {
 
 /// How far a reader is: `e-12_3.0-5`, and within the frames of the next event `e-12_3.0-5!3.0-5.2`.
 pub(super) struct StreamPosition {
-    heard: Cursor,
+    cursor: Cursor,
     /// Of an event whose frames were not all read: its run, its number, and how many were.
     within: Option<(String, u64, usize)>,
 }
@@ -75,13 +75,13 @@ impl StreamPosition {
                 Some((path.to_owned(), seq.parse().ok()?, count.parse().ok()?))
             }
         };
-        Some(StreamPosition { heard: Cursor::parse(cursor)?, within })
+        Some(StreamPosition { cursor: Cursor::parse(cursor)?, within })
     }
 
     /// How many of an event's frames were read.
     fn read_of(&self, path: &str, seq: u64) -> usize {
         match &self.within {
-            _ if self.heard.has(path, seq) => usize::MAX,
+            _ if self.cursor.has(path, seq) => usize::MAX,
             Some((of, number, count)) if of == path && *number == seq => *count,
             _ => 0,
         }
@@ -115,8 +115,8 @@ impl Drop for DisconnectAction {
         }
         let (graph, run, deletes) = (self.graph.clone(), self.run.clone(), self.deletes);
         tokio::spawn(async move {
-            if is_cancelled && let Err(error) = graph.engine().cancel(&run, "its client went away").await {
-                tracing::debug!(%run, "a run whose client went away could not be cancelled: {error}");
+            if is_cancelled && let Err(error) = graph.engine().cancel(&run, "its client disconnected").await {
+                tracing::debug!(%run, "a run whose client disconnected could not be cancelled: {error}");
             }
             if deletes {
                 let _ = graph.engine().wait(&run).await;
@@ -129,27 +129,27 @@ impl Drop for DisconnectAction {
 pub(super) fn follow(
     graph: &LangGraph,
     caller: &Caller,
-    mut begun: StartedTurn,
+    mut started: StartedTurn,
     modes: Vec<StreamMode>,
     has_subgraphs: bool,
     from: Option<StreamPosition>,
     open: StreamSlot,
 ) -> Answer {
-    let Some(family) = begun.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
+    let Some(family) = started.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
     let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
-    let teller = StreamWriter::new(&begun, modes, has_subgraphs);
-    let leaving = DisconnectAction::new(graph, &begun.run, begun.cancels_on_disconnect, begun.is_deleted_after);
+    let writer = StreamWriter::new(&started, modes, has_subgraphs);
+    let leaving = DisconnectAction::new(graph, &started.run, started.cancels_on_disconnect, started.is_deleted_after);
     let task = StreamTask {
         graph: graph.clone(),
-        run: begun.run.clone(),
+        run: started.run.clone(),
         user: caller.who.user.clone(),
-        thread: begun.thread.id.clone(),
-        is_queued: begun.is_queued,
-        is_unknown: begun.is_queued,
-        is_answered: !begun.known.is_empty(),
-        teller,
+        thread: started.thread.id.clone(),
+        is_queued: started.is_queued,
+        is_unknown: started.is_queued,
+        is_answered: !started.known.is_empty(),
+        writer,
         to,
-        heard: Cursor::default(),
+        cursor: Cursor::default(),
         from,
         leaving,
     };
@@ -164,7 +164,7 @@ pub(super) fn follow(
     let mut response = Response::new(Body::from_stream(bytes));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(located(response, &begun, "stream"))
+    Ok(located(response, &started, "stream"))
 }
 
 struct StreamTask {
@@ -176,14 +176,14 @@ struct StreamTask {
     /// It was queued, and what it is given is not known yet.
     is_unknown: bool,
     is_answered: bool,
-    teller: StreamWriter,
+    writer: StreamWriter,
     to: mpsc::Sender<Bytes>,
-    heard: Cursor,
+    cursor: Cursor,
     from: Option<StreamPosition>,
     leaving: DisconnectAction,
 }
 
-/// The reader went away.
+/// The client closed the connection.
 struct ClientGone;
 
 impl StreamTask {
@@ -201,14 +201,14 @@ impl StreamTask {
         tokio::pin!(rest);
         // A client that answers a question follows a run whose start was sent before.
         if self.is_answered {
-            self.send(vec![self.teller.metadata()], None).await?;
+            self.send(vec![self.writer.metadata()], None).await?;
         }
         let is_over = loop {
             tokio::select! {
                 biased;
-                heard = family.next() => match heard {
-                    Some(Ok(heard)) => {
-                        if self.write_item(&heard).await? {
+                tree_item = family.next() => match tree_item {
+                    Some(Ok(tree_item)) => {
+                        if self.write_item(&tree_item).await? {
                             break true;
                         }
                     }
@@ -231,44 +231,44 @@ impl StreamTask {
             }
         };
         if !is_over {
-            while let Ok(Some(Ok(heard))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
-                if self.write_item(&heard).await? {
+            while let Ok(Some(Ok(tree_item))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
+                if self.write_item(&tree_item).await? {
                     return self.send(vec![Frame::end()], None).await;
                 }
             }
             let row = self.graph.store().run(&self.run).await.ok().flatten();
             let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| ClientGone)?;
-            let frames = self.teller.interrupted(&interrupts);
+            let frames = self.writer.interrupted(&interrupts);
             self.send(frames, None).await?;
         }
         self.send(vec![Frame::end()], None).await
     }
 
     /// Says whether that was the end of the run.
-    async fn write_item(&mut self, heard: &TreeItem) -> Result<bool, ClientGone> {
+    async fn write_item(&mut self, tree_item: &TreeItem) -> Result<bool, ClientGone> {
         if std::mem::take(&mut self.is_unknown) {
             self.learn().await;
         }
-        let frames = self.teller.frames_of(heard);
-        let FeedItem::Event(told, _) = &heard.item else {
+        let frames = self.writer.frames_of(tree_item);
+        let FeedItem::Event(numbered, _) = &tree_item.item else {
             self.send(frames, None).await?;
             return Ok(false);
         };
-        let path = path_of(&heard.path);
-        let skipped = match (&self.from, heard.is_known) {
+        let path = path_of(&tree_item.path);
+        let skipped = match (&self.from, tree_item.is_known) {
             (_, true) => usize::MAX,
-            (Some(from), false) => from.read_of(&path, told.seq),
+            (Some(from), false) => from.read_of(&path, numbered.seq),
             (None, false) => 0,
         };
         let count = frames.len();
-        let before = self.heard.to_string();
-        self.heard.record(&path, told.seq);
-        let after = format!("e{}", self.heard);
+        let before = self.cursor.to_string();
+        self.cursor.record(&path, numbered.seq);
+        let after = format!("e{}", self.cursor);
         for (at, frame) in frames.into_iter().enumerate().skip(skipped) {
-            let id = if at + 1 == count { after.clone() } else { format!("e{before}!{path}-{}.{}", told.seq, at + 1) };
+            let id = if at + 1 == count { after.clone() } else { format!("e{before}!{path}-{}.{}", numbered.seq, at + 1) };
             self.send(vec![frame], Some(&id)).await?;
         }
-        Ok(heard.parent.is_none() && matches!(told.event, Event::Ended { .. }))
+        Ok(tree_item.parent.is_none() && matches!(numbered.event, Event::Ended { .. }))
     }
 
     /// What a run that was queued was given, now that it has begun.
@@ -281,7 +281,7 @@ impl StreamTask {
             Ok::<_, Refused>((before, self.graph.input_of(&self.run).await?))
         };
         if let Ok((before, input)) = learnt.await {
-            self.teller.began_with(before, input);
+            self.writer.set_start(before, input);
         }
     }
 

@@ -36,9 +36,9 @@ fn answers() -> Graph {
     let tell = move |s: &mut Value, _: &Replies<'_>| {
         let before = s["history"].as_array().map_or(0, Vec::len);
         let answer = format!("to {} after {before}: {}", question(s), s["reply"]);
-        let asked = question(s);
+        let text = question(s);
         *s = json!({ "answer": answer, "sources": ["a"] });
-        Go::end().say("user", asked).say("assistant", answer)
+        Go::end().say("user", text).say("assistant", answer)
     };
     let nothing = |_: &Value| Ask::nothing();
     Graph::of::<Value>("answers").node("think", (ask, think), &["tell"]).node("tell", (nothing, tell), &[END]).build().unwrap()
@@ -164,8 +164,8 @@ async fn p3_a_thread_holds_a_conversation_with_its_state_and_history() {
     assert_eq!((last(&other), other["messages"].as_array().unwrap().len()), ("to three after 2: null", 4));
     // Nothing is called in the second step of the first run, so there is nothing to run again.
     let from = json!({ "assistant_id": "answers", "checkpoint_id": past[4]["checkpoint_id"] });
-    let (status, words) = server.refused("POST", &format!("/threads/{thread}/runs/wait"), from).await;
-    assert!(status == 422 && words.contains("use an earlier one"), "{status} {words}");
+    let (status, reason) = server.refused("POST", &format!("/threads/{thread}/runs/wait"), from).await;
+    assert!(status == 422 && reason.contains("use an earlier one"), "{status} {reason}");
 
     let copy = server.json("POST", &format!("/threads/{thread}/copy"), json!({})).await;
     assert_eq!(copy["values"]["messages"], other["messages"]);
@@ -257,8 +257,8 @@ async fn p3_a_question_is_an_interrupt_and_resume_answers_it() {
     let frames = server.stream(&path, resume(json!({ id: "yes" }))).await;
     assert_eq!(names(&frames)[..2], ["metadata", "updates"], "what was told before is not told again: {frames:?}");
     assert_eq!(last(&frames.iter().rfind(|(name, ..)| name == "values").unwrap().1), "to ask after 0: \"yes\"");
-    let (status, words) = server.refused("POST", &path, resume(json!("again"))).await;
-    assert!(status == 422 && words.contains("waits for no answer"), "{words}");
+    let (status, reason) = server.refused("POST", &path, resume(json!("again"))).await;
+    assert!(status == 422 && reason.contains("waits for no answer"), "{reason}");
     // New input replaces a question that nobody answered.
     server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("ask")).await;
     let values = server.json("POST", &format!("/threads/{thread}/runs/wait"), asks("never mind")).await;
@@ -328,7 +328,7 @@ async fn p3_what_is_wrong_or_impossible_is_refused_in_langgraphs_form() {
     let server = serve().await;
     let thread = server.thread().await;
     let path = format!("/threads/{thread}/runs/wait");
-    for (path, body, status, words) in [
+    for (path, body, status, reason) in [
         (path.as_str(), json!({ "assistant_id": "nobody", "input": {} }), 422, "there are: answers, inc"),
         (path.as_str(), json!({ "input": {} }), 422, "assistant_id"),
         (path.as_str(), json!([1]), 422, "dictionary"),
@@ -345,7 +345,7 @@ async fn p3_what_is_wrong_or_impossible_is_refused_in_langgraphs_form() {
         ("/assistants", json!({ "graph_id": "nobody" }), 422, "there is no graph"),
     ] {
         let (found, text) = server.refused("POST", path, body.clone()).await;
-        assert!(found == status && text.contains(words), "{path} {body}: {found} {text}");
+        assert!(found == status && text.contains(reason), "{path} {body}: {found} {text}");
     }
     let created =
         server.json("POST", "/threads/8b4c6e5e-0000-4000-8000-000000000001/runs/wait", with(asks("x"), json!({ "if_not_exists": "create" }))).await;
@@ -412,9 +412,9 @@ async fn p8_queued_runs_and_crons_survive_a_restart() {
     // Its time comes.
     let user = graph::UserId::default();
     let id = cron["cron_id"].as_str().unwrap();
-    let mut kept = store.record(&user, records::CRON, id).await.unwrap().unwrap();
-    kept.value["next_ms"] = json!(now_ms() - 1);
-    store.put_record(store::NewRecord { user, kind: kept.kind, key: kept.key, value: kept.value, at_ms: now_ms() }).await.unwrap();
+    let mut stored = store.record(&user, records::CRON, id).await.unwrap().unwrap();
+    stored.value["next_ms"] = json!(now_ms() - 1);
+    store.put_record(store::NewRecord { user, kind: stored.kind, key: stored.key, value: stored.value, at_ms: now_ms() }).await.unwrap();
     let state = other.until(&format!("/threads/{thread}/state"), |state| last(&state["values"]).starts_with("to often")).await;
     assert_eq!(state["values"]["messages"].as_array().unwrap().len(), 4, "two servers begin it once: {state}");
     assert_eq!(server.json("POST", "/runs/crons/search", json!({})).await.as_array().unwrap().len(), 1);
@@ -436,13 +436,13 @@ async fn p8_threads_runs_and_items_are_each_users_own() {
     let (ada, bob) = (caller("ada"), caller("bob"));
     let thread = graph.make_thread(&ada.who, None, threads::ThreadRecord::default()).await.ok().unwrap();
     let request = serde_json::from_value(asks("hi")).unwrap();
-    let begun = graph.begin(BeginRequest { caller: &ada, thread: Some(&thread.id), request, run: None, is_watched: false }).await.ok().unwrap();
-    graph.outcome(&ada.who, &thread.id, &begun.run, false).await.ok().unwrap();
+    let started = graph.begin(BeginRequest { caller: &ada, thread: Some(&thread.id), request, run: None, is_watched: false }).await.ok().unwrap();
+    graph.outcome(&ada.who, &thread.id, &started.run, false).await.ok().unwrap();
     assert!(graph.find_thread(&bob.who, &thread.id).await.ok().unwrap().is_none());
     assert!(graph.find_thread(&ada.who, &thread.id).await.ok().unwrap().is_some());
     let theirs = graph.make_thread(&bob.who, Some(&thread.id), threads::ThreadRecord::default()).await.ok().unwrap();
     assert_ne!(theirs.engine, thread.engine, "the same id of two users is two threads");
-    assert!(graph.run_in(&theirs, begun.run.as_str()).await.is_err());
+    assert!(graph.run_in(&theirs, started.run.as_str()).await.is_err());
 }
 
 /// Filters are compared without copying them or what is filtered; here is what they mean.
@@ -493,8 +493,8 @@ async fn p3_a_run_waits_before_and_after_the_nodes_that_a_client_names() {
     let thread = server.thread().await;
     wait(&thread, with(asks("tool"), "interrupt_before", json!("*"))).await;
     assert_eq!(next(&state(&thread).await).0, json!(["think"]));
-    let (status, words) = server.refused("POST", &format!("/threads/{thread}/runs/wait"), go_on(json!({ "interrupt_before": ["nobody"] }))).await;
-    assert!(status == 422 && words.contains("think, tell"), "{words}");
+    let (status, reason) = server.refused("POST", &format!("/threads/{thread}/runs/wait"), go_on(json!({ "interrupt_before": ["nobody"] }))).await;
+    assert!(status == 422 && reason.contains("think, tell"), "{reason}");
     wait(&thread, go_on(json!({ "interrupt_before": "*" }))).await;
     assert_eq!(next(&state(&thread).await).0, json!(["tell"]));
     let frames = server.stream(&format!("/threads/{thread}/runs/stream"), go_on(json!({ "stream_mode": ["values"] }))).await;
@@ -529,15 +529,15 @@ async fn p8_mangled_requests_never_panic_or_hang() {
     for bytes in mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(mangled::count()) {
         let call = async {
             let request = crate::langserve::read(&bytes)?;
-            let begun = graph.begin(BeginRequest { caller: &nobody, thread: None, request, run: None, is_watched: false }).await?;
-            graph.outcome(&nobody.who, &begun.thread.id, &begun.run, true).await
+            let started = graph.begin(BeginRequest { caller: &nobody, thread: None, request, run: None, is_watched: false }).await?;
+            graph.outcome(&nobody.who, &started.thread.id, &started.run, true).await
         };
         let answered = Box::pin(tokio::time::timeout(Duration::from_secs(10), call)).await;
         match answered.unwrap_or_else(|_| panic!("it hangs on {}", String::from_utf8_lossy(&bytes))) {
             Ok(_) => good += 1,
             Err(why) => {
                 refused += 1;
-                assert!(matches!(why.status.as_u16(), 404 | 422) && !why.words().is_empty(), "{} {}", why.status, why.words());
+                assert!(matches!(why.status.as_u16(), 404 | 422) && !why.message().is_empty(), "{} {}", why.status, why.message());
             }
         }
     }

@@ -47,7 +47,7 @@ pub(super) struct ThreadRecord {
     pub(super) values: Map<String, Value>,
 }
 
-/// A state that a client made: from there on the conversation is this, and what was said since.
+/// A state that a client made: from there on the conversation is this, and the messages since.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Branch {
     pub(super) checkpoint: String,
@@ -73,10 +73,10 @@ impl Thread {
         self.record.as_ref()?.value.branch.as_ref()
     }
 
-    /// What is kept of it, to be changed.
-    pub(super) fn kept(&self) -> ThreadRecord {
-        let kept = self.record.as_ref().map(|record| record.value.clone()).unwrap_or_default();
-        ThreadRecord { thread: self.engine.to_string(), ..kept }
+    /// A copy of its record, to be changed and stored.
+    pub(super) fn stored(&self) -> ThreadRecord {
+        let stored = self.record.as_ref().map(|record| record.value.clone()).unwrap_or_default();
+        ThreadRecord { thread: self.engine.to_string(), ..stored }
     }
 
     fn created_ms(&self) -> i64 {
@@ -116,18 +116,18 @@ impl LangGraph {
         self.find_thread(who, id).await?.ok_or_else(|| not_found("Thread", id))
     }
 
-    pub(super) async fn keep_thread(&self, who: &Identity, id: &str, kept: &ThreadRecord) -> Result<(), Refused> {
-        Ok(records::put(self.store(), &who.user, THREAD, id, kept).await?)
+    pub(super) async fn keep_thread(&self, who: &Identity, id: &str, stored: &ThreadRecord) -> Result<(), Refused> {
+        Ok(records::put(self.store(), &who.user, THREAD, id, stored).await?)
     }
 
     /// A new thread, under an id of the client's or a new one.
-    pub(super) async fn make_thread(&self, who: &Identity, id: Option<&str>, kept: ThreadRecord) -> Result<Thread, Refused> {
+    pub(super) async fn make_thread(&self, who: &Identity, id: Option<&str>, stored: ThreadRecord) -> Result<Thread, Refused> {
         if let Some(api) = &self.0.service.0.api {
             api.check_storage(&who.user).await?;
         }
         let id = id.map_or_else(|| ids::shown(engine::new_run_id().as_str()), ids::shown);
         let engine = thread_named(self.engine(), who, &ids::digits(&id).unwrap_or_else(|| id.clone())).await?;
-        self.keep_thread(who, &id, &ThreadRecord { thread: engine.to_string(), ..kept }).await?;
+        self.keep_thread(who, &id, &ThreadRecord { thread: engine.to_string(), ..stored }).await?;
         self.thread(who, &id).await
     }
 
@@ -175,20 +175,20 @@ impl LangGraph {
         Ok(())
     }
 
-    /// Takes a run back: it was cancelled before, and what it said is no part of the conversation.
+    /// Takes a run back: it was cancelled before, and its messages are removed from the conversation.
     pub(super) async fn hide_run(&self, who: &Identity, id: &str, run: &RunId) -> Result<(), Refused> {
-        let mut kept = self.thread(who, id).await?.kept();
-        if !kept.hidden.contains(run) {
-            kept.hidden.push(run.clone());
+        let mut stored = self.thread(who, id).await?.stored();
+        if !stored.hidden.contains(run) {
+            stored.hidden.push(run.clone());
         }
-        let too_many = kept.hidden.len().saturating_sub(HIDDEN_MAX);
-        kept.hidden.drain(..too_many);
-        self.keep_thread(who, id, &kept).await
+        let too_many = stored.hidden.len().saturating_sub(HIDDEN_MAX);
+        stored.hidden.drain(..too_many);
+        self.keep_thread(who, id, &stored).await
     }
 
     pub(super) async fn thread_json(&self, thread: &Thread) -> Result<Value, Refused> {
         let head = self.head(thread).await?;
-        let kept = thread.record.as_ref().map(|record| &record.value);
+        let stored = thread.record.as_ref().map(|record| &record.value);
         let interrupts = self.interrupts(head.as_ref()).await?;
         let by_task: Map<String, Value> = match (&head, interrupts.is_empty()) {
             (Some(head), false) => Map::from_iter([(ids::shown(head.run.as_str()), json!(interrupts))]),
@@ -201,8 +201,8 @@ impl LangGraph {
             "created_at": calendar::shown(thread.created_ms()),
             "updated_at": updated,
             "state_updated_at": updated,
-            "metadata": kept.map(|kept| kept.metadata.clone()).unwrap_or_default(),
-            "config": kept.map(|kept| kept.config.clone()).unwrap_or_default(),
+            "metadata": stored.map(|stored| stored.metadata.clone()).unwrap_or_default(),
+            "config": stored.map(|stored| stored.config.clone()).unwrap_or_default(),
             "status": status_of(head.as_ref()),
             "values": if head.is_none() && values.is_empty() { Value::Null } else { Value::Object(values) },
             "interrupts": by_task,
@@ -272,10 +272,10 @@ struct Change {
 async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let change: Change = read_or_default(&body)?;
     let thread = graph.thread(&caller.who, &id).await?;
-    let mut kept = thread.kept();
-    kept.metadata = merged(kept.metadata, change.metadata.unwrap_or_default());
-    check_metadata(&kept.metadata)?;
-    graph.keep_thread(&caller.who, &thread.id, &kept).await?;
+    let mut stored = thread.stored();
+    stored.metadata = merged(stored.metadata, change.metadata.unwrap_or_default());
+    check_metadata(&stored.metadata)?;
+    graph.keep_thread(&caller.who, &thread.id, &stored).await?;
     let thread = graph.thread(&caller.who, &id).await?;
     Ok(json_of(StatusCode::OK, &graph.thread_json(&thread).await?))
 }
@@ -290,8 +290,8 @@ async fn remove(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
 async fn copy(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {
     let thread = graph.thread(&caller.who, &id).await?;
     let head = graph.head(&thread).await?;
-    let kept = graph.as_branch(&thread, head.as_ref()).await?;
-    let copied = graph.make_thread(&caller.who, None, kept).await?;
+    let stored = graph.as_branch(&thread, head.as_ref()).await?;
+    let copied = graph.make_thread(&caller.who, None, stored).await?;
     Ok(json_of(StatusCode::OK, &graph.thread_json(&copied).await?))
 }
 

@@ -62,9 +62,9 @@ fn sender(graph: &LangGraph) -> Result<&Api, String> {
     graph.0.service.0.api.as_ref().ok_or_else(|| "this server sends none".to_owned())
 }
 
-pub(super) async fn remember(graph: &LangGraph, user: &UserId, begun: &StartedTurn, url: &str) -> Result<(), Refused> {
-    let record = WebhookRecord { url: url.to_owned(), thread: begun.thread.id.clone() };
-    Ok(records::put(graph.store(), user, WEBHOOK, begun.run.as_str(), &record).await?)
+pub(super) async fn remember(graph: &LangGraph, user: &UserId, started: &StartedTurn, url: &str) -> Result<(), Refused> {
+    let record = WebhookRecord { url: url.to_owned(), thread: started.thread.id.clone() };
+    Ok(records::put(graph.store(), user, WEBHOOK, started.run.as_str(), &record).await?)
 }
 
 /// Takes up what an earlier server did not deliver.
@@ -72,7 +72,7 @@ pub(super) async fn recover(graph: &LangGraph) {
     let mut pages = Pages::<WebhookRecord>::of(WEBHOOK);
     loop {
         match pages.next(graph.store()).await {
-            Ok(Some(page)) => page.into_iter().for_each(|kept| deliver_after(graph.clone(), kept)),
+            Ok(Some(page)) => page.into_iter().for_each(|stored| deliver_after(graph.clone(), stored)),
             Ok(None) => return,
             Err(problem) => return tracing::warn!("webhooks of earlier runs could not be read: {}", problem.message),
         }
@@ -80,47 +80,47 @@ pub(super) async fn recover(graph: &LangGraph) {
 }
 
 impl LangGraph {
-    /// Keeps a user's place until the run rests, and then tells who wanted to be told.
-    pub(super) fn after_rest(&self, begun: &StartedTurn, user: UserId, place: Option<OwnedSemaphorePermit>, has_webhook: bool) {
-        let (graph, run) = (self.clone(), begun.run.clone());
+    /// Holds the user's slot until the run ends or waits for a person, then calls its webhook if it has one.
+    pub(super) fn notify_when_stopped(&self, started: &StartedTurn, user: UserId, place: Option<OwnedSemaphorePermit>, has_webhook: bool) {
+        let (graph, run) = (self.clone(), started.run.clone());
         tokio::spawn(async move {
             // However it ended, it is in the store; here it is only counted.
             let _ = graph.engine().wait(&run).await;
             drop(place);
-            if has_webhook && let Ok(Some(kept)) = records::get::<WebhookRecord>(graph.store(), &user, WEBHOOK, run.as_str()).await {
-                deliver_after(graph, kept);
+            if has_webhook && let Ok(Some(stored)) = records::get::<WebhookRecord>(graph.store(), &user, WEBHOOK, run.as_str()).await {
+                deliver_after(graph, stored);
             }
         });
     }
 }
 
-fn deliver_after(graph: LangGraph, kept: StoredRecord<WebhookRecord>) {
+fn deliver_after(graph: LangGraph, stored: StoredRecord<WebhookRecord>) {
     tokio::spawn(async move {
-        let run = RunId::from(kept.key.as_str());
+        let run = RunId::from(stored.key.as_str());
         // One that waits for a person is not over; its answer comes with a run of its own webhook, or none.
         if !matches!(graph.engine().wait(&run).await, Ok(RunState::Over(_) | RunState::Parked(_))) {
             return;
         }
-        let _place = graph.0.webhooks.place(&kept.user).await;
-        if let Err(why) = deliver(&graph, &kept, &run).await {
+        let _place = graph.0.webhooks.place(&stored.user).await;
+        if let Err(why) = deliver(&graph, &stored, &run).await {
             tracing::warn!(%run, "its webhook was given up: {why}");
         }
-        if let Err(problem) = records::remove(graph.store(), &kept.user, WEBHOOK, &kept.key).await {
+        if let Err(problem) = records::remove(graph.store(), &stored.user, WEBHOOK, &stored.key).await {
             tracing::warn!(%run, "its webhook could not be forgotten: {}", problem.message);
         }
     });
 }
 
-async fn deliver(graph: &LangGraph, kept: &StoredRecord<WebhookRecord>, run: &RunId) -> Result<(), String> {
-    let who = Identity { user: kept.user.clone(), is_operator: false };
+async fn deliver(graph: &LangGraph, stored: &StoredRecord<WebhookRecord>, run: &RunId) -> Result<(), String> {
+    let who = Identity { user: stored.user.clone(), is_operator: false };
     let body = async {
-        let thread = graph.thread(&who, &kept.value.thread).await?;
+        let thread = graph.thread(&who, &stored.value.thread).await?;
         let row = graph.run_in(&thread, run.as_str()).await?;
         runs::ended(graph, &who, &thread, &row).await
     };
-    let body = body.await.map_err(|refused: Refused| refused.words())?.to_string();
+    let body = body.await.map_err(|refused: Refused| refused.message())?.to_string();
     let json = HeaderMap::from_iter([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
-    outbound::post(sender(graph)?, &kept.value.url, &json, &body).await
+    outbound::post(sender(graph)?, &stored.value.url, &json, &body).await
 }
 
 #[cfg(test)]

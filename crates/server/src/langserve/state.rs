@@ -73,7 +73,7 @@ const FIELDS: [&str; 3] = ["messages", "next", "context"];
 
 /// Fields of `base` replace those of the caller.
 pub(super) fn taken(input_shape: InputShape, base: Map<String, Value>, input: Value) -> Result<(Value, RequestShape, Vec<Answer>), Refused> {
-    let (mut given, came, answers) = match (input_shape, input) {
+    let (mut given, shape, answers) = match (input_shape, input) {
         (InputShape::Bare, input) => (input, RequestShape::Other, Vec::new()),
         (InputShape::Agent | InputShape::Question, Value::Object(fields)) if fields.contains_key("messages") => of_state(input_shape, fields)?,
         (InputShape::Question, Value::Object(mut fields)) => {
@@ -87,7 +87,7 @@ pub(super) fn taken(input_shape: InputShape, base: Map<String, Value>, input: Va
     if let Value::Object(fields) = &mut given {
         fields.extend(base);
     }
-    Ok((given, came, answers))
+    Ok((given, shape, answers))
 }
 
 fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(Value, RequestShape, Vec<Answer>), Refused> {
@@ -113,15 +113,15 @@ fn of_state(input_shape: InputShape, mut fields: Map<String, Value>) -> Result<(
     let given = match input_shape {
         InputShape::Agent => json!({ "messages": messages.iter().map(Message::to_turn).collect::<Vec<_>>(), "next": next, "context": context }),
         InputShape::Question | InputShape::Bare => {
-            let asked = messages.iter().rposition(|message| message.speaker() == MessageKind::Human);
-            let asked = asked.ok_or_else(|| Refused::wrong("value_error", &["messages"], "there is no human message"))?;
-            let said = |message: &Message| match message.speaker() {
+            let last_human = messages.iter().rposition(|message| message.speaker() == MessageKind::Human);
+            let last_human = last_human.ok_or_else(|| Refused::wrong("value_error", &["messages"], "there is no human message"))?;
+            let turn_of = |message: &Message| match message.speaker() {
                 MessageKind::Human => Some(json!({ "role": "user", "content": message.text() })),
                 MessageKind::Ai | MessageKind::Chat => Some(json!({ "role": "assistant", "content": message.text() })),
                 MessageKind::System | MessageKind::Tool | MessageKind::Function | MessageKind::Remove | MessageKind::Unknown => None,
             };
-            let history: Vec<Value> = messages[..asked].iter().filter_map(said).collect();
-            let mut given = json!({ "question": messages[asked].text() });
+            let history: Vec<Value> = messages[..last_human].iter().filter_map(turn_of).collect();
+            let mut given = json!({ "question": messages[last_human].text() });
             // Without messages of its own, the conversation is the thread's.
             if !history.is_empty() {
                 given["history"] = json!(history);
@@ -140,8 +140,8 @@ impl RequestShape {
 
     pub(super) fn title(&self) -> Option<String> {
         let RequestShape::State { messages, .. } = self else { return None };
-        let asked = messages.iter().rev().find(|message| message.speaker() == MessageKind::Human)?;
-        Some(asked.text().chars().take(120).collect())
+        let question = messages.iter().rev().find(|message| message.speaker() == MessageKind::Human)?;
+        Some(question.text().chars().take(120).collect())
     }
 
     /// The output as the caller takes it.
@@ -167,13 +167,13 @@ impl RequestShape {
     }
 
     /// The response while the run waits for a person.
-    pub(super) fn waiting(&self, asked: &[PendingQuestion]) -> Value {
-        let RequestShape::State { messages, context, rest, .. } = self else { return json!({ "waiting": asked }) };
-        let words: Vec<&str> = asked.iter().map(|asked| asked.question.prompt.as_str()).collect();
+    pub(super) fn waiting(&self, pending: &[PendingQuestion]) -> Value {
+        let RequestShape::State { messages, context, rest, .. } = self else { return json!({ "waiting": pending }) };
+        let prompts: Vec<&str> = pending.iter().map(|pending| pending.question.prompt.as_str()).collect();
         let mut messages = messages.clone();
-        messages.push(Message::ai(format!("A person is needed: {}", words.join("\n"))));
+        messages.push(Message::ai(format!("A person is needed: {}", prompts.join("\n"))));
         let mut context = context.clone();
-        context.insert("waiting".into(), json!(asked));
+        context.insert("waiting".into(), json!(pending));
         whole(rest, &messages, &json!(""), &json!(context))
     }
 }
@@ -189,12 +189,12 @@ fn whole(rest: &Map<String, Value>, messages: &[Message], next: &Value, context:
 
 /// The open questions of a run and of those below it.
 pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<PendingQuestion>, Refused> {
-    let mut asked = Vec::new();
+    let mut pending = Vec::new();
     let mut open = vec![run.clone()];
     while let Some(run) = open.pop() {
         match engine.waiting(&run).await {
             Ok(waiting) => {
-                asked.extend(waiting.into_iter().map(|one| PendingQuestion {
+                pending.extend(waiting.into_iter().map(|one| PendingQuestion {
                     run: run.clone(),
                     task: one.task,
                     attempt: one.attempt,
@@ -206,7 +206,7 @@ pub(super) async fn questions(engine: &Engine, run: &RunId) -> Result<Vec<Pendin
         }
         open.extend(children(engine, &run).await?);
     }
-    Ok(asked)
+    Ok(pending)
 }
 
 async fn children(engine: &Engine, run: &RunId) -> Result<Vec<RunId>, Refused> {

@@ -65,8 +65,8 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: StreamRe
     let place = service.place(&call).await?;
     let (to, from) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let tags = config.tags.unwrap_or_default();
-    let teller = StreamWriter { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
-    tokio::spawn(write(service, call, place, teller).in_current_span());
+    let writer = StreamWriter { to, form, filter, tags, name: format!("/{path}"), input: shown, run: RunId::from(""), nodes: Nodes::default() };
+    tokio::spawn(write(service, call, place, writer).in_current_span());
     let bytes =
         stream::unfold((from, open), |(mut from, open)| async move { from.recv().await.map(|bytes| (Ok::<_, Infallible>(bytes), (from, open))) });
     let mut response = Response::new(Body::from_stream(bytes));
@@ -75,10 +75,10 @@ async fn begin(service: Service, path: &str, caller: &Caller, watching: StreamRe
     Ok(response)
 }
 
-async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut teller: StreamWriter) {
+async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePermit>, mut writer: StreamWriter) {
     let engine = &service.0.engine;
     let mut order = call.take_order();
-    let Call { came, answers, .. } = call;
+    let Call { shape, answers, .. } = call;
     // Subscribed before the run is started, so that no event is missed.
     let run = order.run.get_or_insert_with(engine::new_run_id).clone();
     let mut watcher = engine.watch(&run, 0);
@@ -89,15 +89,15 @@ async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePer
     };
     let run = match started {
         Ok(run) => run,
-        Err(refused) => return teller.fail(refused.status.as_u16(), refused.words()).await,
+        Err(refused) => return writer.fail(refused.status.as_u16(), refused.message()).await,
     };
     if let Some(place) = place {
         // Even if the client disconnects early.
         hold(engine, &run, place);
     }
-    teller.run = run.clone();
+    writer.run = run.clone();
     if answers.is_empty() {
-        if !teller.began(&flow).await {
+        if !writer.began(&flow).await {
             return;
         }
         loop {
@@ -107,8 +107,8 @@ async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePer
                 () = parked(engine, &run) => None,
             };
             let is_heard = match seen {
-                Some(Ok(seen)) => teller.see(&seen).await,
-                Some(Err(error)) => return teller.fail(500, error.to_string()).await,
+                Some(Ok(seen)) => writer.see(&seen).await,
+                Some(Err(error)) => return writer.fail(500, error.to_string()).await,
                 None => break,
             };
             if !is_heard {
@@ -116,7 +116,7 @@ async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePer
             }
         }
     }
-    finish(engine, &run, &came, &flow, teller).await;
+    finish(engine, &run, &shape, &flow, writer).await;
 }
 
 /// Resolves when the run waits for a person.
@@ -128,14 +128,14 @@ async fn parked(engine: &Engine, run: &RunId) {
     }
 }
 
-async fn finish(engine: &Engine, run: &RunId, came: &RequestShape, flow: &str, teller: StreamWriter) {
+async fn finish(engine: &Engine, run: &RunId, shape: &RequestShape, flow: &str, writer: StreamWriter) {
     let at = match engine.wait(run).await {
         Ok(at) => at,
-        Err(error) => return teller.fail(500, error.to_string()).await,
+        Err(error) => return writer.fail(500, error.to_string()).await,
     };
-    match outcome(engine, run, at, came).await {
-        Ok(output) => teller.ended(flow, &output).await,
-        Err(refused) => teller.fail(refused.status.as_u16(), refused.words()).await,
+    match outcome(engine, run, at, shape).await {
+        Ok(output) => writer.ended(flow, &output).await,
+        Err(refused) => writer.fail(refused.status.as_u16(), refused.message()).await,
     }
 }
 

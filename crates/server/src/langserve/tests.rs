@@ -158,7 +158,7 @@ async fn what_a_batch_repeats_is_bounded() {
 #[tokio::test]
 async fn p3_errors_have_langserves_forms() {
     let (base, _) = serve().await;
-    for (path, body, expected_status, place, words) in [
+    for (path, body, expected_status, place, reason) in [
         ("graph/invoke", "{".to_owned(), 422, "/detail/0", "Invalid JSON body"),
         ("graph/invoke", "[1]".to_owned(), 422, "/detail/0/msg", "valid dictionary"),
         ("graph/invoke", "{}".to_owned(), 422, "/detail/0/loc/0", "input"),
@@ -174,7 +174,7 @@ async fn p3_errors_have_langserves_forms() {
     ] {
         let (status, said, headers) = post(format!("{base}/{path}"), body.clone(), &[]).await;
         let found = said.pointer(place).and_then(Value::as_str).unwrap_or_default();
-        assert!(status == expected_status && found.contains(words), "{path} {body}: {status} {said}");
+        assert!(status == expected_status && found.contains(reason), "{path} {body}: {status} {said}");
         assert_eq!(headers.get(SHOULD_RETRY).and_then(|value| value.to_str().ok()), Some("false"), "{path}");
     }
     let (status, said, _) = post(format!("{base}/graph/invoke"), json!({ "input": human("x") }).to_string(), &[("host", "evil.example")]).await;
@@ -244,7 +244,7 @@ async fn p8_nobody_answers_for_somebody_else() {
     input["context"]["answers"][0]["value"] = json!("yes");
     let answer = json!({ "input": input }).to_string();
     let refused = invoked(&service, "graph", &bob, answer.as_bytes()).await.err().unwrap();
-    assert!(refused.status == 422 && refused.words().contains("there is no run"), "{}", refused.body);
+    assert!(refused.status == 422 && refused.message().contains("there is no run"), "{}", refused.body);
     let (_, output) = invoked(&service, "graph", &ada, answer.as_bytes()).await.ok().unwrap();
     assert_eq!(output["messages"][1]["content"], "echo: ask \"yes\"");
 }
@@ -340,7 +340,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
             }
             Err(why) => {
                 refused += 1;
-                assert!(matches!(why.status.as_u16(), 422 | 500) && !why.words().is_empty(), "{} {}", why.status, why.body);
+                assert!(matches!(why.status.as_u16(), 422 | 500) && !why.message().is_empty(), "{} {}", why.status, why.body);
             }
         }
     }

@@ -49,7 +49,7 @@ pub(crate) struct Events {
     run: RunId,
     family: TreeWatcher,
     flows: BTreeMap<RunId, String>,
-    /// Calls whose words are the answer itself, each with what it said so far.
+    /// Calls whose output is the answer, each with its text so far.
     answering: BTreeMap<(RunId, TaskId, u32), String>,
     answer_calls: BTreeSet<(RunId, TaskId)>,
     tools: BTreeMap<String, String>,
@@ -74,7 +74,7 @@ impl Events {
     }
 
     /// The text of the answer that was sent so far.
-    pub(crate) fn told(&self) -> &str {
+    pub(crate) fn sent_text(&self) -> &str {
         &self.text
     }
 
@@ -103,9 +103,9 @@ impl Events {
                     }),
                 }
             };
-            let heard = tokio::select! {
+            let tree_item = tokio::select! {
                 biased;
-                heard = self.family.next() => heard,
+                tree_item = self.family.next() => tree_item,
                 rests = rest => match rests {
                     Some(last) => {
                         self.rests_at = Some(Instant::now() + last);
@@ -114,9 +114,9 @@ impl Events {
                     None => return None,
                 },
             };
-            match heard {
-                Some(Ok(heard)) => {
-                    if let Some(happened) = self.see(&heard) {
+            match tree_item {
+                Some(Ok(tree_item)) => {
+                    if let Some(happened) = self.event_of(&tree_item) {
                         return Some(happened);
                     }
                 }
@@ -126,28 +126,29 @@ impl Events {
         }
     }
 
-    fn see(&mut self, heard: &TreeItem) -> Option<TurnEvent> {
-        let told = match &heard.item {
-            FeedItem::Event(told, _) => told,
-            FeedItem::Delta { task, attempt, text } => return self.new_text(&heard.run, *task, *attempt, text),
+    /// What clients receive of an item of the feed, if anything.
+    fn event_of(&mut self, tree_item: &TreeItem) -> Option<TurnEvent> {
+        let numbered = match &tree_item.item {
+            FeedItem::Event(numbered, _) => numbered,
+            FeedItem::Delta { task, attempt, text } => return self.new_text(&tree_item.run, *task, *attempt, text),
         };
-        match &told.event {
+        match &numbered.event {
             Event::Started { flow, .. } => {
-                self.flows.insert(heard.run.clone(), flow.to_string());
+                self.flows.insert(tree_item.run.clone(), flow.to_string());
                 None
             }
-            _ if heard.is_known => None,
-            Event::Entered { node, .. } if heard.is_answer => Some(TurnEvent::StepStarted { step: self.step(&heard.run, node) }),
-            Event::Left { node, .. } if heard.is_answer => Some(TurnEvent::StepFinished { step: self.step(&heard.run, node) }),
-            Event::Noted { name, value, .. } if heard.is_answer => Some(TurnEvent::Noted { name: name.clone(), value: value.clone() }),
-            Event::Asked { task, effect, .. } => self.asked(heard, *task, effect),
+            _ if tree_item.is_known => None,
+            Event::Entered { node, .. } if tree_item.is_answer => Some(TurnEvent::StepStarted { step: self.step(&tree_item.run, node) }),
+            Event::Left { node, .. } if tree_item.is_answer => Some(TurnEvent::StepFinished { step: self.step(&tree_item.run, node) }),
+            Event::Noted { name, value, .. } if tree_item.is_answer => Some(TurnEvent::Noted { name: name.clone(), value: value.clone() }),
+            Event::Asked { task, effect, .. } => self.effect_started(tree_item, *task, effect),
             Event::Replied { task, reply, again_ms: None, .. } => {
-                let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
+                let (id, tool) = self.tools.remove_entry(&id_of(&tree_item.run, *task))?;
                 let result = reply.result.as_ref().map(text_of).map_err(|failure| failure.message.clone());
                 Some(TurnEvent::ToolFinished { id, tool, result })
             }
             Event::Skipped { task, failure } => {
-                let (id, tool) = self.tools.remove_entry(&id_of(&heard.run, *task))?;
+                let (id, tool) = self.tools.remove_entry(&id_of(&tree_item.run, *task))?;
                 Some(TurnEvent::ToolFinished { id, tool, result: Err(failure.message.clone()) })
             }
             _ => None,
@@ -158,18 +159,18 @@ impl Events {
         self.flows.get(run).map_or_else(|| node.to_owned(), |flow| format!("{flow}.{node}"))
     }
 
-    fn asked(&mut self, heard: &TreeItem, task: TaskId, effect: &Effect) -> Option<TurnEvent> {
+    fn effect_started(&mut self, tree_item: &TreeItem, task: TaskId, effect: &Effect) -> Option<TurnEvent> {
         match effect {
             Effect::CallModel(call) => {
                 // An answer from evidence is checked and cited before it is the answer, so it is sent once, then.
-                let is_answer = heard.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none();
+                let is_answer = tree_item.is_answer && call.purpose == ANSWER_CALL && call.schema.is_none();
                 if is_answer && !call.messages.iter().any(|message| message.role == EVIDENCE_ROLE) {
-                    self.answer_calls.insert((heard.run.clone(), task));
+                    self.answer_calls.insert((tree_item.run.clone(), task));
                 }
                 None
             }
             Effect::CallTool(call) => {
-                let id = id_of(&heard.run, task);
+                let id = id_of(&tree_item.run, task);
                 // Another attempt is the same call.
                 if self.tools.insert(id.clone(), call.tool.clone()).is_some() {
                     return None;
@@ -185,9 +186,9 @@ impl Events {
         if !self.answer_calls.contains(&(run.clone(), task)) {
             return None;
         }
-        let said = self.answering.entry((run.clone(), task, attempt)).or_default();
-        said.push_str(text);
-        let news = said.strip_prefix(self.text.as_str()).filter(|news| !news.is_empty())?.to_owned();
+        let so_far = self.answering.entry((run.clone(), task, attempt)).or_default();
+        so_far.push_str(text);
+        let news = so_far.strip_prefix(self.text.as_str()).filter(|news| !news.is_empty())?.to_owned();
         self.text.push_str(&news);
         Some(TurnEvent::Text(news))
     }

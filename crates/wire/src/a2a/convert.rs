@@ -227,8 +227,8 @@ impl From<StreamResponse> for proto::StreamResponse {
 }
 
 impl proto::StreamResponse {
-    /// `None`: a kind that is not known here.
-    pub fn told(self) -> Option<StreamResponse> {
+    /// The update in it; `None` if its kind is unknown.
+    pub fn into_update(self) -> Option<StreamResponse> {
         Some(match self.payload? {
             Payload::Task(task) => StreamResponse::Task(Box::new(task.into())),
             Payload::Message(message) => StreamResponse::Message(message.into()),
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn every_kind_of_event_is_the_same_after_protobuf() {
-        for told in [
+        for update in [
             json!({ "task": { "id": "t", "contextId": "c", "status": { "state": "TASK_STATE_WORKING", "timestamp": "2026-11-16T09:44:00.123Z" },
                 "artifacts": [{ "artifactId": "a", "name": "n", "description": "d", "parts": [{ "text": "x" }], "metadata": { "k": 1 } }], "history": [], "metadata": { "k": "v" } } }),
             json!({ "message": { "messageId": "m", "role": "ROLE_AGENT", "parts": [] } }),
@@ -392,11 +392,11 @@ mod tests {
                 "message": { "messageId": "q", "role": "ROLE_AGENT", "parts": [{ "text": "Which?" }] } } } }),
             json!({ "artifactUpdate": { "taskId": "t", "contextId": "c", "artifact": { "artifactId": "a", "parts": [] }, "append": true, "lastChunk": true } }),
         ] {
-            let told: StreamResponse = serde_json::from_value(told).unwrap();
-            let bytes = proto::StreamResponse::from(told.clone()).encode_to_vec();
-            assert_eq!(proto::StreamResponse::decode(bytes.as_slice()).unwrap().told(), Some(told));
+            let update: StreamResponse = serde_json::from_value(update).unwrap();
+            let bytes = proto::StreamResponse::from(update.clone()).encode_to_vec();
+            assert_eq!(proto::StreamResponse::decode(bytes.as_slice()).unwrap().into_update(), Some(update));
         }
-        assert_eq!(proto::StreamResponse::default().told(), None);
+        assert_eq!(proto::StreamResponse::default().into_update(), None);
     }
 
     #[test]

@@ -148,7 +148,7 @@ pub struct UnreadPart(pub String);
 
 impl Message {
     /// The text and data of all parts; an error for parts with bytes or addresses, which are not supported.
-    pub fn said(&self) -> Result<MessageContent, UnreadPart> {
+    pub fn content(&self) -> Result<MessageContent, UnreadPart> {
         let mut texts = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
             match part {
@@ -397,7 +397,7 @@ mod tests {
         }))
         .unwrap();
         let message = request.message.clone().unwrap();
-        assert_eq!((message.role, message.said().unwrap().text.as_str()), (Role::User, "Tides?\n{\"n\":1}"));
+        assert_eq!((message.role, message.content().unwrap().text.as_str()), (Role::User, "Tides?\n{\"n\":1}"));
         assert!(request.configuration.as_ref().unwrap().return_immediately);
         let (flow, options) = request.options().unwrap();
         assert_eq!((flow.as_deref(), options.approve), (Some("search"), true));
@@ -419,9 +419,9 @@ mod tests {
             (Part { url: Some("x".into()), ..Part::default() }, "an address"),
             (Part::default(), "nothing"),
         ] {
-            assert!(message(part).said().unwrap_err().0.contains(kind));
+            assert!(message(part).content().unwrap_err().0.contains(kind));
         }
-        assert_eq!(message(Part::data(json!({ "approve": true }))).said().unwrap().data, Some(json!({ "approve": true })));
+        assert_eq!(message(Part::data(json!({ "approve": true }))).content().unwrap().data, Some(json!({ "approve": true })));
         for metadata in [json!({ "baton": 7 }), json!({ "baton": { "flow": 7 } }), json!({ "baton": { "nonsense": 7 } })] {
             let request = SendMessage { metadata: metadata.as_object().cloned(), ..SendMessage::default() };
             assert_eq!(request.options().unwrap_err().field, "metadata.baton");

@@ -240,18 +240,18 @@ mod tests {
     #[test]
     fn k6_feedback_names_the_sentence_and_what_the_sources_say() {
         let drafts = builtin().unwrap();
-        let told = |id: &str| {
+        let feedback = |id: &str| {
             let one = drafts.iter().find(|one| one.id == id).unwrap();
             feedback(&review(&one.draft(&one.spans(), None)))
         };
-        let number = told("wrong_number-01");
+        let number = feedback("wrong_number-01");
         assert!(
             number.contains("height of 3 metres") && number.contains("the number 3 metres") && number.contains("a height of 2 metres"),
             "{number}"
         );
-        let name = told("wrong_name-01");
+        let name = feedback("wrong_name-01");
         assert!(name.contains("Röntgen") && name.contains("Henri Becquerel"), "{name}");
-        assert!(told("off_topic-01").contains("what was asked"));
+        assert!(feedback("off_topic-01").contains("what was asked"));
     }
 
     /// The graph calls a model only if the rules do not decide.

@@ -75,8 +75,8 @@ fn r8_what_reflection_found_is_advice_to_the_next_planner() {
     let first = check(hard(), &[("reflect", &[missed])]);
     let remembered = first.output()["to_remember"].clone();
     let again = check(with(hard(), json!({ "remembered": remembered })), &[]);
-    let told = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(told.contains("A similar request taught this: Look elsewhere."), "{told}");
+    let prompt_text = again.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(prompt_text.contains("A similar request taught this: Look elsewhere."), "{prompt_text}");
     assert_eq!(again.count("model reflect"), 1, "new results are judged anew");
 }
 

@@ -82,7 +82,7 @@ fn r1_the_phases_come_in_order_and_end_early() {
     assert_eq!(end.path, ["decide", "iterate", "think", "plan", "execute", "reflect", "respond"]);
     assert_eq!((&end.output()["iterations"], &end.output()["way"]), (&json!(1), &json!("agentic")));
     assert!(end.output()["answer"].as_str().unwrap().starts_with("The bridge was built in 1901 [1]."));
-    assert_eq!(end.said.len(), 2);
+    assert_eq!(end.messages.len(), 2);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn the_verifier_judges_the_answer_and_the_words_of_a_reflection_unless_rules_are
             input["model"]["has_verifier"] = json!(true);
             let script: Vec<(&str, &[Reply])> = script.iter().map(|reply| ("reflect", std::slice::from_ref(reply))).collect();
             let end = check(input, &script);
-            assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.asked());
+            assert_eq!(end.count("tool evidence.judge"), usize::from(is_judged), "{:?}", end.effect_names());
             assert_eq!(end.output()["sentences"][0]["by"].as_str(), is_judged.then_some("verifier"));
             assert_eq!(end.path.last().map(String::as_str), Some(if is_judged { "check" } else { "respond" }));
         }
@@ -121,11 +121,11 @@ fn the_verifier_judges_the_answer_and_the_words_of_a_reflection_unless_rules_are
 fn r2_a_direct_answer_is_one_call() {
     let end = check(json!({ "question": "What is the capital of France?", "model": large() }), &[]);
     // The tools are listed, because the question could be about one of them.
-    assert_eq!((end.asked(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
+    assert_eq!((end.effect_names(), &end.output()["why"]), (vec!["tool registry.tools".to_owned(), "model answer".to_owned()], &json!("simple")));
     let quick = check(json!({ "question": "Quick: what is a plan?", "model": large() }), &[]);
-    assert_eq!(quick.asked(), ["tool registry.tools", "model answer"]);
-    let told = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
-    assert_eq!(told.output()["way"], "agentic");
+    assert_eq!(quick.effect_names(), ["tool registry.tools", "model answer"]);
+    let prompt_text = check(with(json!({ "question": "Hello", "model": large() }), json!({ "way": "agentic" })), &[]);
+    assert_eq!(prompt_text.output()["way"], "agentic");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn r14_without_a_usable_plan_in_a_later_iteration_the_results_so_far_are_reporte
     let good = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
     let broken = plan(&[("no.such", json!({}))]);
     let end = check(simple(), &[("plan", &[good, broken]), ("reflect", &[reflection(false, true)])]);
-    assert_eq!((end.count("model plan"), end.count("model reflect"), end.count("tool docs.search")), (4, 1, 1), "{:?}", end.asked());
+    assert_eq!((end.count("model plan"), end.count("model reflect"), end.count("tool docs.search")), (4, 1, 1), "{:?}", end.effect_names());
     assert!(end.output()["answer"].as_str().unwrap().contains("1901"), "{}", end.output());
     assert!(end.output()["degraded"].to_string().contains("no.such"), "{}", end.output());
 }
@@ -197,12 +197,12 @@ fn s11_every_tool_is_offered_to_the_planner_and_labelled() {
     let removed = Reply::ok(json!({ "text": "old.txt is removed", "spans": [] }));
     let end = check(simple(), &[("plan", &[remove]), ("files.remove", &[removed])]);
     assert_eq!(end.count("tool files.remove"), 1, "whether it may run is the permission check's to say");
-    let told = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(told.contains("- files.remove(path: string, size?: integer) [may change something]: Removes."), "{told}");
-    assert!(told.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{told}");
+    let prompt_text = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(prompt_text.contains("- files.remove(path: string, size?: integer) [may change something]: Removes."), "{prompt_text}");
+    assert!(prompt_text.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{prompt_text}");
     let only = check(with(simple(), json!({ "enabled_tools": ["web"] })), &[("plan", &[plan(&[("web.search", json!({ "query": "x" }))])])]);
-    let told = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(told.contains("- web.search(") && !told.contains("- docs.search(") && !told.contains("- registry.tools("), "{told}");
+    let prompt_text = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    assert!(prompt_text.contains("- web.search(") && !prompt_text.contains("- docs.search(") && !prompt_text.contains("- registry.tools("), "{prompt_text}");
 }
 
 #[test]
@@ -299,7 +299,7 @@ fn r14_the_whole_run_has_a_time_limit_and_keeps_time_for_the_answer() {
 #[test]
 fn s7_a_plan_in_the_wrong_form_is_still_read() {
     let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
-    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").saying(format!("Here:\n{said}")));
+    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(format!("Here:\n{said}")));
     let end = check(hard(), &[("plan", &[refused])]);
     assert!(
         end.effects.contains(&graph::tool("web.search", json!({ "query": "tower" }))) && end.output()["degraded"] == json!([]),
@@ -319,7 +319,7 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
         "{:?}",
         end.effects
     );
-    assert_eq!(end.said[0].1, "And in 2020?", "the thread keeps what was said");
+    assert_eq!(end.messages[0].1, "And in 2020?", "the thread keeps what was said");
 }
 
 #[test]
@@ -388,12 +388,12 @@ fn a_small_model_sees_the_tools_that_change_nothing_first_where_it_is_asked_a_qu
         { "name": "db.execute", "description": "Changes data.", "schema": sql, "read_only": false },
         { "name": "db.query", "description": "Runs a SELECT.", "schema": sql, "read_only": true },
     ]));
-    let told = |question: &str| {
+    let prompt_text = |question: &str| {
         let input = json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
         let end = check(input, &[("registry.tools", std::slice::from_ref(&listed)), ("plan", &[plan(&[])])]);
-        let told = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
-        assert!(told.contains("db.query(sql: string (One statement.)) [read-only]"), "{told}");
-        told.find("db.query(").unwrap() < told.find("db.execute(").unwrap()
+        let prompt_text = words(end.effects.iter().find(|effect| effect.name() == "plan").unwrap());
+        assert!(prompt_text.contains("db.query(sql: string (One statement.)) [read-only]"), "{prompt_text}");
+        prompt_text.find("db.query(").unwrap() < prompt_text.find("db.execute(").unwrap()
     };
-    assert_eq!((told("How many customers live in Bern?"), told("Delete the customers in Bern")), (true, false));
+    assert_eq!((prompt_text("How many customers live in Bern?"), prompt_text("Delete the customers in Bern")), (true, false));
 }

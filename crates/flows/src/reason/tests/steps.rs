@@ -51,8 +51,8 @@ fn r4_a_failed_step_is_tried_with_other_arguments_then_another_way_then_reported
     let never = check(hard(), &[("plan", &[asked]), ("docs.search", &[nothing]), ("web.search", &[failed(FailureKind::Tool)])]);
     let result = &never.output()["results"][0];
     assert_eq!((&result["success"], &result["attempts"], &result["error"]), (&json!(false), &json!(3), &json!("tool: no luck")));
-    let told = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
-    assert!(told.contains("failed: tool: no luck"), "{told}");
+    let prompt_text = never.effects.iter().find(|effect| effect.name() == "reflect").map(words).unwrap();
+    assert!(prompt_text.contains("failed: tool: no luck"), "{prompt_text}");
 }
 
 #[test]

@@ -78,14 +78,14 @@ fn r15_files_code_and_sums_are_carried_out_and_the_answer_says_what_was_done() {
     ];
     for (question, tool, arguments, answer) in cases {
         let end = task(question, true, &plan(&[(tool, arguments.clone())]));
-        assert!(end.effects.contains(&graph::tool(tool, arguments.clone())), "{:?}", end.asked());
+        assert!(end.effects.contains(&graph::tool(tool, arguments.clone())), "{:?}", end.effect_names());
         assert!(end.output()["answer"].as_str().unwrap().starts_with(answer), "{}", end.output()["answer"]);
         assert_eq!((end.count("model plan"), end.count("model answer"), end.count("tool search.search")), (1, 0, 0), "{question}");
         assert_eq!(end.output()["sources"].as_array().unwrap().len(), 1);
         // A large model is shown the results and writes the answer.
         let end = task(question, false, &plan(&[(tool, arguments)]));
-        let told = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
-        assert!(told.contains(answer.trim_end_matches(" [1]")), "{told}");
+        let prompt_text = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
+        assert!(prompt_text.contains(answer.trim_end_matches(" [1]")), "{prompt_text}");
     }
     let written =
         task("Create a file hello.txt", true, &plan(&[("files.write", json!({ "path": "hello.txt", "content": "Hello", "mode": "create" }))]));
@@ -135,12 +135,12 @@ fn r15_what_the_request_says_exactly_needs_no_planning() {
 
 #[test]
 fn r15_the_planner_sees_examples_of_the_tools_at_hand_and_no_others() {
-    let told = |is_small| task("Create a file", is_small, &plan(&[])).effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    let prompt_text = |is_small| task("Create a file", is_small, &plan(&[])).effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
     for is_small in [true, false] {
-        let told = told(is_small);
-        assert!(told.contains(r#"{"steps":[{"#) && told.contains("costs.csv") && told.contains(r#"{{2}}"#), "{told}");
+        let prompt_text = prompt_text(is_small);
+        assert!(prompt_text.contains(r#"{"steps":[{"#) && prompt_text.contains("costs.csv") && prompt_text.contains(r#"{{2}}"#), "{prompt_text}");
     }
-    assert!(told(true).contains("(7 + 5) / 2") && !told(false).contains("8% of 1250"));
+    assert!(prompt_text(true).contains("(7 + 5) / 2") && !prompt_text(false).contains("8% of 1250"));
     let without = check(simple(), &[]);
     assert!(!words(without.effects.iter().find(|effect| effect.name() == "plan").unwrap()).contains("costs.csv"));
 }
@@ -161,8 +161,8 @@ fn r15_nothing_is_said_to_be_done_that_was_refused_or_failed() {
         let answer = end.output()["answer"].as_str().unwrap();
         assert!(answer.contains("Not done: files.write: refused: a person was asked to agree, and said no"), "{answer}");
         assert_eq!((end.count("tool files.write"), end.count("model reflect"), &end.output()["files"]), (1, 0, &json!([])), "no is no");
-        let told = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
-        assert!(told.contains("failed: refused: a person was asked to agree"), "{told}");
+        let prompt_text = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
+        assert!(prompt_text.contains("failed: refused: a person was asked to agree"), "{prompt_text}");
     }
 }
 
@@ -171,8 +171,8 @@ fn r14_a_request_to_act_that_nobody_plans_is_not_looked_up_instead() {
     for kind in [FailureKind::Timeout, FailureKind::Refused, FailureKind::Limit] {
         let end = task("Create a file hello.txt", true, &failed(kind));
         assert_eq!((end.count("tool search.search"), end.count("tool files.write")), (0, 0), "{kind}");
-        let told = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
-        assert!(told.contains("did not work; say so:\n- not planned: ") && told.contains("You cannot act here"), "{told}");
+        let prompt_text = end.effects.iter().find(|effect| effect.name() == "answer").map(words).unwrap();
+        assert!(prompt_text.contains("did not work; say so:\n- not planned: ") && prompt_text.contains("You cannot act here"), "{prompt_text}");
         // A question can be looked up as it is.
         let question =
             check(with(json!({ "question": "How old is the bridge?", "model": large() }), json!({ "way": "agentic" })), &[("plan", &[failed(kind)])]);

@@ -44,7 +44,7 @@ fn a_plan_that_is_not_approved_is_not_run() {
     for word in [json!(false), json!("no"), json!("rather not"), json!({ "approve": false }), json!({}), json!({ "tasks": "all" })] {
         let driven = approving(|_, _| word.clone());
         assert_eq!(
-            (driven.tools().len(), driven.answer(), driven.said.len()),
+            (driven.tools().len(), driven.answer(), driven.messages.len()),
             (0, "The plan was not approved, so nothing was looked up.", 2),
             "{word}"
         );
@@ -61,16 +61,16 @@ fn a_plan_is_revised_by_what_a_person_says_and_a_decline_keeps_its_reason() {
     });
     let plans = driven.models("plan");
     assert_eq!(plans.len(), 2);
-    let told = |at: usize| plans[at].messages[0].content.as_str();
+    let prompt_text = |at: usize| plans[at].messages[0].content.as_str();
     assert!(
-        !told(0).contains("stories only") && told(1).contains("- look into the stories only") && told(1).contains("1. docs.search"),
+        !prompt_text(0).contains("stories only") && prompt_text(1).contains("- look into the stories only") && prompt_text(1).contains("1. docs.search"),
         "{}",
-        told(1)
+        prompt_text(1)
     );
     assert_eq!((driven.output()["iterations"].as_u64(), driven.tools().len()), (Some(1), 2), "a revision is the same turn");
     let driven = approving(|_, _| json!({ "approve": false, "reason": "too slow" }));
     assert_eq!(driven.answer(), "The plan was not approved, so nothing was looked up: too slow.");
-    assert!(driven.said.iter().any(|(_, said)| said.contains("too slow")), "the next planner reads it in the conversation");
+    assert!(driven.messages.iter().any(|(_, said)| said.contains("too slow")), "the next planner reads it in the conversation");
     let driven = approving(|_, _| json!({ "approve": false, "revise": "again" }));
     assert!(driven.models("plan").len() == 11 && driven.tools().is_empty(), "nobody revises for ever");
 }

@@ -76,9 +76,9 @@ fn all_goes_well() {
     assert_eq!((output["flow"].as_str(), output["reasoning"].as_str()), (Some("search"), Some("both said so")));
     assert_eq!(output["sources"].as_array().unwrap().len(), 2);
     assert!(output["sentences"].as_array().unwrap().iter().all(|sentence| sentence["status"] != "unsupported"), "{output}");
-    let roles: Vec<&str> = driven.said.iter().map(|(role, _)| role.as_str()).collect();
+    let roles: Vec<&str> = driven.messages.iter().map(|(role, _)| role.as_str()).collect();
     assert_eq!(roles, ["user", "assistant"]);
-    assert_eq!(driven.said[1].1, driven.answer());
+    assert_eq!(driven.messages[1].1, driven.answer());
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn s9_one_pass_by_default_and_more_turn_on_planning_again() {
     assert!(again.iter().any(|message| message.role == "evidence"));
     assert!(two.answer().contains("last checkpoint [1]. A commit took 0.34 ms on the NVMe disk [2]."), "evidence of both turns: {}", two.answer());
     assert_eq!(statuses(&two), ["completed", "completed"]);
-    assert_eq!(two.said.len(), 2);
+    assert_eq!(two.messages.len(), 2);
 
     // It stops at its limit, when there is nothing more to plan, and when nothing is missing.
     let never = search(input.clone(), |effect, before| match effect.name() {
@@ -287,7 +287,7 @@ fn s9_one_pass_by_default_and_more_turn_on_planning_again() {
             ("synthesis", _) => Some(unfinished()),
             _ => None,
         });
-        assert_eq!((stuck.models("plan").len(), stuck.models("synthesis").len(), stuck.said.len()), (2, 1, 2));
+        assert_eq!((stuck.models("plan").len(), stuck.models("synthesis").len(), stuck.messages.len()), (2, 1, 2));
         assert!(stuck.answer().contains("last checkpoint. [1]"), "{}", stuck.answer());
     }
     assert_eq!(search(input, |_, _| None).models("").len(), 2);
@@ -319,9 +319,9 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
     assert_eq!(driven.tools()[0].1["query"], "Who won the cup in 2019? And in 2020?");
     let asked = driven.effects().find(|effect| effect.name() == "registry.tools").unwrap();
     assert!(matches!(asked, Effect::CallTool(call) if call.arguments["query"] == "Who won the cup in 2019? And in 2020?"), "{asked:?}");
-    let told = &driven.models("synthesis")[0].messages;
+    let messages = &driven.models("synthesis")[0].messages;
     assert_eq!(
-        (told.last().unwrap().content.as_str(), driven.said[0].1.as_str()),
+        (messages.last().unwrap().content.as_str(), driven.messages[0].1.as_str()),
         ("And in 2020?", "And in 2020?"),
         "who hears the talk needs no help"
     );

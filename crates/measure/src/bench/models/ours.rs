@@ -133,7 +133,7 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
         print_line(&match answered {
             Err(trouble) => Line::Failed(trouble.to_string()),
             Ok(answer) => Line::Asked(CallResult {
-                said: match answer.said {
+                said: match answer.output {
                     GeneratedOutput::Text(text) => text.into(),
                     GeneratedOutput::Json(value) => value,
                 },

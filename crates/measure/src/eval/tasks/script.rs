@@ -271,7 +271,7 @@ impl Model for ScriptedModel {
     async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
         let said = match self.reply(call) {
             Value::String(text) => {
-                progress.tell(&text);
+                progress.send(&text);
                 ModelOutput::Text(text)
             }
             object => ModelOutput::Json(object),

@@ -16,7 +16,7 @@ use crate::exchange::Exchange;
 
 /// Calls whose tasks are remembered.
 const TASKS_MAX: usize = 4_096;
-const WORDS_CHARS_MAX: usize = 400;
+const MESSAGE_CHARS_MAX: usize = 400;
 
 #[derive(Clone, Copy)]
 pub(super) enum Op<'a> {
@@ -32,10 +32,10 @@ pub(super) enum Op<'a> {
 /// Why an operation has no result.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The agent says so.
+    /// The agent refused it with an error of A2A.
     Refused {
         kind: Option<ErrorKind>,
-        words: String,
+        message: String,
     },
     Failed(Failure),
 }
@@ -50,9 +50,9 @@ impl CallError {
     pub(super) fn failure(self, name: &str) -> Failure {
         match self {
             CallError::Failed(failure) => failure,
-            CallError::Refused { kind, words } => {
-                let words: String = words.chars().take(WORDS_CHARS_MAX).collect();
-                let failure = |kind| Failure::new(kind, format!("{name} refused: {words}"));
+            CallError::Refused { kind, message } => {
+                let message: String = message.chars().take(MESSAGE_CHARS_MAX).collect();
+                let failure = |kind| Failure::new(kind, format!("{name} refused: {message}"));
                 match kind {
                     Some(error::INTERNAL) => failure(FailureKind::Tool).retry(),
                     Some(error::INVALID_PARAMS | error::INVALID_REQUEST | error::CONTENT_TYPE_NOT_SUPPORTED) => failure(FailureKind::Invalid),
@@ -63,13 +63,13 @@ impl CallError {
     }
 }
 
-/// What a message came to: a task, or an answer without one.
+/// The result of a message: a task, or an answer without one.
 #[derive(Debug, Default)]
 pub(super) struct SendResult {
     pub(super) task: Option<String>,
     pub(super) message: Option<Message>,
     /// The task has ended, or waits for an answer.
-    is_resting: bool,
+    is_stopped: bool,
 }
 
 impl SendResult {
@@ -78,35 +78,35 @@ impl SendResult {
     }
 
     pub(super) fn read(reply: &Value) -> Option<SendResult> {
-        let mut heard = SendResult::default();
-        heard.apply(serde_json::from_value(reply.clone()).ok()?, &Progress::nowhere());
-        (heard.task.is_some() || heard.message.is_some()).then_some(heard)
+        let mut sent = SendResult::default();
+        sent.apply(serde_json::from_value(reply.clone()).ok()?, &Progress::nowhere());
+        (sent.task.is_some() || sent.message.is_some()).then_some(sent)
     }
 
-    /// Whether the stream can be left; not every agent closes it when its task rests.
-    pub(super) fn is_resting(&self) -> bool {
-        self.is_resting
+    /// Whether the stream can be closed; not every agent closes it when its task ends or waits.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
-    pub(super) fn apply(&mut self, told: StreamResponse, progress: &Progress) {
-        let rests = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
-        let id = match told {
+    pub(super) fn apply(&mut self, update: StreamResponse, progress: &Progress) {
+        let is_stopped = |status: &TaskStatus| status.state.is_terminal() || status.state.is_interrupted();
+        let id = match update {
             StreamResponse::Task(task) => {
-                self.is_resting = rests(&task.status);
+                self.is_stopped = is_stopped(&task.status);
                 task.id
             }
             StreamResponse::StatusUpdate(update) => {
-                self.is_resting = rests(&update.status);
+                self.is_stopped = is_stopped(&update.status);
                 update.task_id
             }
             StreamResponse::ArtifactUpdate(update) => {
                 for text in update.artifact.parts.into_iter().filter_map(|part| part.text).filter(|text| !text.is_empty()) {
-                    progress.tell(&text);
+                    progress.send(&text);
                 }
                 update.task_id
             }
             StreamResponse::Message(message) => {
-                self.is_resting = true;
+                self.is_stopped = true;
                 self.message = Some(message);
                 return;
             }
@@ -117,10 +117,10 @@ impl SendResult {
     }
 }
 
-/// One agent, and where it is.
+/// One agent, for the requests of one call.
 pub(super) struct AgentClient<'a> {
     pub(super) exchange: Exchange<'a>,
-    pub(super) place: Endpoint,
+    pub(super) endpoint: Endpoint,
     /// The effect's key.
     pub(super) key: String,
     pub(super) tasks: &'a Tasks,
@@ -148,7 +148,7 @@ impl Tasks {
 
 impl AgentClient<'_> {
     fn request(&self, op: Op<'_>) -> Result<RequestBuilder, Failure> {
-        let Endpoint { url, binding, tenant, .. } = &self.place;
+        let Endpoint { url, binding, tenant, .. } = &self.endpoint;
         let exchange = &self.exchange;
         if *binding == Binding::JsonRpc {
             let (method, mut params) = match op {
@@ -164,28 +164,28 @@ impl AgentClient<'_> {
             }
             return exchange.post(url.clone(), &json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }));
         }
-        let base = if tenant.is_empty() { url.clone() } else { format!("{url}/{}", plain(tenant)) };
+        let base = if tenant.is_empty() { url.clone() } else { format!("{url}/{}", percent_encoded(tenant)) };
         Ok(match op {
             Op::Send(request) => exchange.post(format!("{base}/message:send"), &json!(request))?,
             Op::Stream(request) => exchange.post(format!("{base}/message:stream"), &json!(request))?,
-            Op::Get(task) => exchange.client()?.get(format!("{base}/tasks/{}", plain(task))),
-            Op::List(context) => exchange.client()?.get(format!("{base}/tasks?contextId={}&pageSize=10", plain(context))),
-            Op::Subscribe(task) => exchange.client()?.get(format!("{base}/tasks/{}:subscribe", plain(task))),
-            Op::Cancel(task) => exchange.post(format!("{base}/tasks/{}:cancel", plain(task)), &json!({}))?,
+            Op::Get(task) => exchange.client()?.get(format!("{base}/tasks/{}", percent_encoded(task))),
+            Op::List(context) => exchange.client()?.get(format!("{base}/tasks?contextId={}&pageSize=10", percent_encoded(context))),
+            Op::Subscribe(task) => exchange.client()?.get(format!("{base}/tasks/{}:subscribe", percent_encoded(task))),
+            Op::Cancel(task) => exchange.post(format!("{base}/tasks/{}:cancel", percent_encoded(task)), &json!({}))?,
         })
     }
 
     pub(super) async fn call(&self, op: Op<'_>) -> Result<Value, CallError> {
-        if self.place.binding == Binding::Grpc {
+        if self.endpoint.binding == Binding::Grpc {
             return self.call_grpc(op).await;
         }
-        let response = match self.exchange.ask(self.request(op)?).await? {
+        let response = match self.exchange.request(self.request(op)?).await? {
             Ok(response) => response,
             Err(refusal) => {
                 let body: Value = serde_json::from_slice(&refusal.body).unwrap_or_default();
                 return Err(match refused(&body) {
-                    // Busy, unknown to it, or asked for a token: statuses say that, whatever the body has.
-                    Some(trouble) if !matches!(refusal.status, 401 | 403 | 408 | 429 | 500..) => trouble,
+                    // For these statuses the status decides, whatever the body contains.
+                    Some(error) if !matches!(refusal.status, 401 | 403 | 408 | 429 | 500..) => error,
                     _ => CallError::Failed(self.exchange.refused(&refusal)),
                 });
             }
@@ -195,8 +195,8 @@ impl AgentClient<'_> {
     }
 
     fn result(&self, mut reply: Value) -> Result<Value, CallError> {
-        match (refused(&reply), self.place.binding == Binding::JsonRpc) {
-            (Some(trouble), _) => Err(trouble),
+        match (refused(&reply), self.endpoint.binding == Binding::JsonRpc) {
+            (Some(error), _) => Err(error),
             (None, false) => Ok(reply),
             (None, true) => match reply.get_mut("result") {
                 Some(result) => Ok(result.take()),
@@ -211,11 +211,11 @@ impl AgentClient<'_> {
 
     /// Reads a stream until it ends in any way; the state of the task is read afterwards. An error is a refusal before the first event.
     pub(super) async fn stream(&self, op: Op<'_>, progress: &Progress) -> Result<SendResult, CallError> {
-        if self.place.binding == Binding::Grpc {
+        if self.endpoint.binding == Binding::Grpc {
             return self.stream_grpc(op, progress).await;
         }
         let request = self.request(op)?.header("accept", "text/event-stream");
-        let response = match self.exchange.ask(request).await? {
+        let response = match self.exchange.request(request).await? {
             Ok(response) => response,
             Err(refusal) => {
                 let body: Value = serde_json::from_slice(&refusal.body).unwrap_or_default();
@@ -225,40 +225,40 @@ impl AgentClient<'_> {
         let kind = response.headers().get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
         if !kind.starts_with("text/event-stream") {
             let reply = self.result(self.exchange.body(response).await?)?;
-            return SendResult::read(&reply).ok_or_else(|| self.invalid_reply("streams nothing"));
+            return SendResult::read(&reply).ok_or_else(|| self.invalid_reply("answered a stream with neither a task nor a message"));
         }
-        let mut heard = SendResult::default();
+        let mut sent = SendResult::default();
         let mut events = self.exchange.events(response);
         while let Some(event) = events.next().await {
             let data = event.data.unwrap_or_default();
-            let Ok(told) = serde_json::from_str::<Value>(&data) else { continue };
-            match self.result(told) {
-                Ok(told) => {
-                    if let Ok(told) = serde_json::from_value(told) {
-                        heard.apply(told, progress);
+            let Ok(update) = serde_json::from_str::<Value>(&data) else { continue };
+            match self.result(update) {
+                Ok(update) => {
+                    if let Ok(update) = serde_json::from_value(update) {
+                        sent.apply(update, progress);
                     }
-                    if let Some(task) = &heard.task {
+                    if let Some(task) = &sent.task {
                         self.tasks.note(&self.key, task);
                     }
-                    if heard.is_resting {
+                    if sent.is_stopped {
                         break;
                     }
                 }
-                Err(trouble) if heard.task.is_none() => return Err(trouble),
+                Err(error) if sent.task.is_none() => return Err(error),
                 Err(_) => break,
             }
         }
-        Ok(heard)
+        Ok(sent)
     }
 }
 
 fn refused(body: &Value) -> Option<CallError> {
-    let (kind, words) = error::read(body.get("error")?.as_object()?);
-    Some(CallError::Refused { kind, words })
+    let (kind, message) = error::read(body.get("error")?.as_object()?);
+    Some(CallError::Refused { kind, message })
 }
 
 /// An id within an address.
-fn plain(id: &str) -> String {
+fn percent_encoded(id: &str) -> String {
     id.bytes()
         .map(|byte| if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) { (byte as char).to_string() } else { format!("%{byte:02X}") })
         .collect()

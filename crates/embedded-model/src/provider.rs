@@ -12,18 +12,18 @@ use models::{self as model, Model, evidence};
 impl Model for Embedded {
     async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<model::Answer, model::ModelError> {
         if !call.tools.is_empty() {
-            let words = "the embedded model calls no tools by itself; a flow that wants a call from it asks for a plan by schema";
-            return Err(model::ModelError::another(FailureKind::Refused, words));
+            let message = "the embedded model calls no tools by itself; a flow that wants a call from it asks for a plan by schema";
+            return Err(model::ModelError::another(FailureKind::Refused, message));
         }
         let call = ModelCall { messages: evidence::without_evidence_role(&call.messages), ..call.clone() };
-        let super::Answer { said, finish, tokens, timing, network: _ } = Embedded::answer(self, &call, progress).await?;
+        let super::Answer { output, finish, tokens, timing, network: _ } = Embedded::answer(self, &call, progress).await?;
         let Tokens { prompt, cached, answer, forced } = tokens;
         let mut notes = json!({"tokens_cached": cached, "tokens_forced": forced});
         if !timing.load.is_zero() {
             notes["load_ms"] = json!(timing.load.as_millis() as u64);
         }
         Ok(model::Answer {
-            said: match said {
+            output: match output {
                 GeneratedOutput::Text(text) => model::ModelOutput::Text(text),
                 GeneratedOutput::Json(value) => model::ModelOutput::Json(value),
             },
@@ -40,9 +40,9 @@ impl Model for Embedded {
 }
 
 impl From<EmbeddedError> for model::ModelError {
-    fn from(trouble: EmbeddedError) -> Self {
-        let (kind, message) = (trouble.kind(), trouble.to_string());
-        match trouble {
+    fn from(error: EmbeddedError) -> Self {
+        let (kind, message) = (error.kind(), error.to_string());
+        match error {
             EmbeddedError::Busy { .. } | EmbeddedError::Cancelled => model::ModelError::again(kind, message),
             EmbeddedError::BadRequest { .. } => model::ModelError { kind, ..model::ModelError::user(message) },
             EmbeddedError::NotBuilt
