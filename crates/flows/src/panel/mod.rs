@@ -83,7 +83,11 @@ pub fn flow() -> Result<Graph, GraphError> {
         builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
     }
     let after_approval = [Step::Planner.name(), Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
-    builder.node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval).build()
+    builder
+        .node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval)
+        .calls(Step::Researcher.name(), [RESEARCHER])
+        .calls(Step::Expert.name(), [worker::EXPERT])
+        .build()
 }
 
 const APPROVE: &str = "approve_plan";
