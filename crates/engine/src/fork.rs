@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use graph::{Breakpoint, Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
+use graph::{Breakpoint, EVERY_NODE, Entry, Origin, Reply, Run, RunContext, RunId, Start, TaskId, ThreadId};
 use serde_json::{Value, json};
 
 use crate::driver::RunSource;
@@ -22,14 +22,18 @@ pub struct Fork {
     pub thread: Option<ThreadId>,
     /// Nodes before which the new run waits, [`graph::EVERY_NODE`] for all; not before the first one that it performs.
     pub breakpoints: Vec<String>,
-    /// The step is one of a breakpoint at which the run waits: the new run goes on from there.
+    /// The step is a breakpoint, which the new run passes at once. If the run had none there, the new one gets it, so that it can begin at a step that
+    /// calls nothing, too.
     pub passes_breakpoint: bool,
+    /// The node to go on at from that breakpoint, in place of the step's own.
+    pub go_to: Option<String>,
     /// The id of the new run, for callers that subscribe before it starts.
     pub run: Option<RunId>,
 }
 
 pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<RunId> {
     let inner = &engine.0;
+    let passes_breakpoint = fork.passes_breakpoint || fork.go_to.is_some();
     let then = start_of(&*inner.store, run).await?;
     let new = fork.run.unwrap_or_else(crate::new_run_id);
     let title = inner.row(run).await.map_or_else(|_| title_of(&then.input), |row| row.title);
@@ -42,7 +46,7 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
         // Permissions of the forked run do not apply to the new one.
         context: RunContext {
             allowed: Vec::new(),
-            breakpoints: breakpoints(&then.context.breakpoints, &fork.breakpoints, fork.at_step, fork.passes_breakpoint),
+            breakpoints: breakpoints(&then.context.breakpoints, &fork.breakpoints, fork.at_step, passes_breakpoint),
             ..then.context
         },
         // Replies and state that the caller supplied are unchecked input.
@@ -76,8 +80,12 @@ pub(crate) async fn fork(engine: &Engine, run: &RunId, fork: Fork) -> Result<Run
     for (index, value) in fork.replies {
         past.extend(machine.feed(TaskId { step: fork.at_step, index }, 1, Reply::ok(value))?);
     }
-    if fork.passes_breakpoint {
-        past.extend(machine.feed(TaskId { step: fork.at_step, index: 0 }, 1, Reply::ok(json!({ "continue": true })))?);
+    if passes_breakpoint {
+        let mut word = json!({ "continue": true });
+        if let Some(node) = fork.go_to {
+            word["goto"] = json!(node);
+        }
+        past.extend(machine.feed(TaskId { step: fork.at_step, index: 0 }, 1, Reply::ok(word))?);
     }
     let place = inner.clone().place().await?;
     let machine = std::sync::Mutex::new(Some(machine));
@@ -96,5 +104,10 @@ fn breakpoints(old: &[Breakpoint], new: &[String], at_step: u64, with_step: bool
     let until = |one: &Breakpoint| Breakpoint { until_step: Some(one.until_step.map_or(past, |until| until.min(past))), ..one.clone() };
     let from = |before: &String| Breakpoint { from_step: at_step + 1, ..Breakpoint::new(before.as_str()) };
     // One that would begin where it ends never holds; without this, each fork of a fork would have more of them.
-    old.iter().filter(|one| one.from_step < past).map(until).chain(new.iter().map(from)).collect()
+    let mut all: Vec<Breakpoint> = old.iter().filter(|one| one.from_step < past).map(until).chain(new.iter().map(from)).collect();
+    let passed = Breakpoint { before: EVERY_NODE.to_owned(), from_step: at_step, until_step: Some(past) };
+    if with_step && !all.contains(&passed) {
+        all.push(passed);
+    }
+    all
 }

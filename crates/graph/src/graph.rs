@@ -31,6 +31,8 @@ pub(crate) struct Inner {
     /// Adds context from earlier runs to an input; `None` if the flow uses none.
     recall: Option<Recall>,
     delegates: bool,
+    /// By node, the flows that it may start.
+    calls: BTreeMap<String, Vec<String>>,
 }
 
 type Recall = Box<dyn Fn(&mut Value, &Context) -> bool + Send + Sync>;
@@ -66,6 +68,7 @@ impl Graph {
             output: Box::new(|state| serde_json::to_value(state).unwrap_or(Value::Null)),
             recall: None,
             delegates: false,
+            calls: BTreeMap::new(),
             keep: Box::new(|_| Vec::new()),
             phase_limit_ms: Box::new(|_, _| None),
             state: PhantomData,
@@ -95,6 +98,22 @@ impl Graph {
     /// Adds context from earlier runs to an input, except where the caller has set it. Returns whether the added text may be other than the user's own words.
     pub fn recall(&self, input: &mut Value, context: &Context) -> bool {
         self.0.recall.as_ref().is_some_and(|recall| recall(input, context))
+    }
+
+    /// The names of its nodes, in the order in which they were added.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.0.nodes.iter().map(|node| &*node.name)
+    }
+
+    /// The flows that a node may start as child runs, as far as they are known beforehand.
+    pub fn calls(&self, node: &str) -> &[String] {
+        self.0.calls.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// What is wrong with the name of a node that it does not have.
+    pub(crate) fn no_node(&self, name: &str) -> String {
+        let shown: String = name.chars().take(100).collect();
+        format!("there is no node {shown:?}; there are: {}", self.nodes().collect::<Vec<_>>().join(", "))
     }
 
     /// Whether it passes on the answer of the flow it calls as its own.
@@ -132,6 +151,7 @@ pub struct Builder<S> {
     output: Output<S>,
     recall: Option<Recall>,
     delegates: bool,
+    calls: BTreeMap<String, Vec<String>>,
     keep: Keep<S>,
     phase_limit_ms: PhaseLimit<S>,
     state: PhantomData<fn() -> S>,
@@ -203,6 +223,12 @@ where
         self
     }
 
+    /// Declares which flows a node may start as child runs, for those who draw the graph with theirs in it. It does not limit what the node asks for.
+    pub fn calls<F: Into<String>>(mut self, node: &str, flows: impl IntoIterator<Item = F>) -> Self {
+        self.calls.entry(node.to_owned()).or_default().extend(flows.into_iter().map(Into::into));
+        self
+    }
+
     /// The notes that a finished run leaves for later runs of the same flow.
     pub fn keep(mut self, keep: impl Fn(&S) -> Vec<Note> + Send + Sync + 'static) -> Self {
         self.keep = Box::new(keep);
@@ -253,6 +279,10 @@ where
             return Err(GraphError::NoWayOut { graph, node: places[trapped].name.to_string() });
         }
 
+        if let Some(node) = self.calls.keys().find(|node| find(node).is_none()) {
+            return Err(GraphError::UnknownCaller { graph, node: node.clone() });
+        }
+
         let mut phases = Vec::new();
         for (name, limit_ms, members) in self.phases {
             let nodes = members
@@ -284,6 +314,7 @@ where
             }),
             recall: self.recall,
             delegates: self.delegates,
+            calls: self.calls,
         };
         inner.shape = Digest::of_text(&crate::draw::mermaid(&inner));
         Ok(Graph(Arc::new(inner)))
@@ -310,6 +341,8 @@ pub enum GraphError {
     NoWayOut { graph: String, node: String },
     #[error("graph {graph}: phase {phase} names {node}, which is not one of its nodes")]
     UnknownPhaseNode { graph: String, phase: String, node: String },
+    #[error("graph {graph}: flows are declared for {node}, which is not one of its nodes")]
+    UnknownCaller { graph: String, node: String },
     #[error("graph {graph}: phase {phase} has no nodes")]
     EmptyPhase { graph: String, phase: String },
 }

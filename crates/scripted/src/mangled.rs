@@ -16,7 +16,12 @@ pub fn mangled(whole: &[u8], seed: u64) -> impl Iterator<Item = Vec<u8>> {
 /// How many a test tries: `BATON_MANGLED`, or a small number by default.
 pub fn count() -> usize {
     const USUAL: usize = 2_000;
-    std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(USUAL)
+    count_or(USUAL)
+}
+
+/// The same for a test whose inputs cost more, with its own small number.
+pub fn count_or(usual: usize) -> usize {
+    std::env::var("BATON_MANGLED").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)
 }
 
 const ERRORS_MAX: usize = 5;

@@ -476,7 +476,7 @@ impl Tables {
                     .is_none_or(|now_ms| self.threads.get(&run.row.thread).is_none_or(|thread| self.holder(thread, now_ms).is_none()))
                 && filter.id_part.as_ref().is_none_or(|part| run.row.run.as_str().contains(part.as_str()))
         });
-        let is_short = |outcome: &Value| filter.outcome_bytes_max.is_none_or(|bytes_max| outcome.to_string().len() <= bytes_max);
+        let is_short = |outcome: &Value| filter.outcome_bytes_max.is_none_or(|bytes_max| bytes_max > 0 && outcome.to_string().len() <= bytes_max);
         let row = |run: &Run| {
             let row = run.row();
             RunRow { outcome: row.outcome.filter(is_short), ..row }

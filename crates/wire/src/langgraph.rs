@@ -146,12 +146,12 @@ pub struct Command {
 }
 
 impl Command {
-    /// Whether it names a node to go to; clients send an empty list for none.
-    pub fn has_target(&self) -> bool {
+    /// Where it goes: a name, a `Send`, or a list of these; clients send an empty list for nowhere.
+    pub fn targets(&self) -> &[Value] {
         match &self.goto {
-            None | Some(Value::Null) => false,
-            Some(Value::Array(all)) => !all.is_empty(),
-            Some(_) => true,
+            None | Some(Value::Null) => &[],
+            Some(Value::Array(all)) => all,
+            Some(one) => std::slice::from_ref(one),
         }
     }
 }
@@ -244,7 +244,10 @@ mod tests {
         assert_eq!(run.stream_mode.map(OneOrMany::into_vec).unwrap(), [StreamMode::Values, StreamMode::Updates, StreamMode::MessagesTuple]);
         let resume: RunCreate = serde_json::from_value(json!({ "assistant_id": "a", "command": { "resume": null, "goto": [] } })).unwrap();
         let command = resume.command.unwrap();
-        assert_eq!((&command.resume, command.has_target()), (&Some(Value::Null), false));
+        assert_eq!((&command.resume, command.targets()), (&Some(Value::Null), &[][..]));
         assert_eq!(Command::default().resume, None);
+        for goto in [json!("plan"), json!(["plan"])] {
+            assert_eq!(Command { goto: Some(goto), ..Command::default() }.targets(), [json!("plan")]);
+        }
     }
 }

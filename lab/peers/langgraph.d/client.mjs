@@ -58,6 +58,25 @@ const tests = {
     const rest = await all(client.runs.joinStream(thread_id, run.run_id, { streamMode: ["updates"], lastEventId: whole[cut].id }));
     assert.deepEqual(rest.map((event) => event.data), whole.slice(cut + 1).map((event) => event.data));
   },
+  async goes() {
+    const { thread_id } = await client.threads.create();
+    const asked = await client.runs.wait(thread_id, "research", { input: { question: "what are tides?", approve: true } });
+    assert(asked.__interrupt__);
+    assert.match((await client.runs.wait(thread_id, "research", { command: { goto: "answer" } })).answer, /moon/);
+    await assert.rejects(client.runs.wait(thread_id, "research", { command: { goto: "nowhere" } }), /look_up/);
+    const { nodes } = await client.assistants.getGraph("report", { xray: true });
+    assert(nodes.some((node) => String(node.id).startsWith("sections:")), JSON.stringify(nodes));
+  },
+  async threadStream() {
+    const { thread_id } = await client.threads.create();
+    await client.runs.wait(thread_id, "direct", { input: asks("what are tides?") });
+    const told = [];
+    for await (const event of client.threads.joinStream(thread_id, { lastEventId: "-1" })) {
+      told.push(event);
+      if (event.data?.status === "run_done") break;
+    }
+    assert.match(told.filter((event) => event.event === "values").at(-1).data.messages.at(-1).content, /moon/);
+  },
   async cancel() {
     const { thread_id } = await client.threads.create();
     const run = await client.runs.create(thread_id, "direct", { input: asks("slow") });

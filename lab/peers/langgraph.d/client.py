@@ -1,8 +1,10 @@
 """`langgraph-sdk` and `RemoteGraph` against `baton serve`: `client.py BATON FOLDER`."""
 import asyncio
 import sys
+import threading
 import time
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import httpx
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -41,6 +43,11 @@ def assistants():
     assert client.assistants.get_schemas(direct["assistant_id"])["input_schema"]
     assert client.assistants.get_graph("direct")["nodes"]
     assert RemoteGraph("direct", url=url).get_graph().nodes
+    plain, deep = (client.assistants.get_graph("report", xray=xray) for xray in (False, True))
+    ids = {node["id"] for node in deep["nodes"]}
+    assert "sections" in {node["id"] for node in plain["nodes"]} and any(one.startswith("sections:") for one in ids), ids
+    assert all(edge["source"] in ids and edge["target"] in ids for edge in deep["edges"]), deep["edges"]
+    assert any(one.startswith("sections:") for one in RemoteGraph("report", url=url).get_graph(xray=1).nodes)
     mine = client.assistants.create("direct", name="mine", metadata={"of": "python"})
     assert client.assistants.update(mine["assistant_id"], name="ours")["version"] == 2
     assert client.assistants.count(metadata={"of": "python"}) == 1
@@ -147,6 +154,63 @@ def breakpoints():
     assert "moon" in remote.invoke(None, config)["answer"]
 
 
+def goes():
+    """`Command(goto=…)`: the run goes on at that node, in a branch."""
+    remote = RemoteGraph("research", url=url)
+    config = {"configurable": {"thread_id": client.threads.create()["thread_id"]}}
+    result = remote.invoke({"question": "what are tides?", "approve": True}, config)
+    assert "__interrupt__" in result, result
+    # Past the question, to a node where the run was before; it asks again.
+    result = remote.invoke(Command(goto="look_up"), config)
+    assert "May I answer" in result["__interrupt__"][0]["value"]["question"], result
+    nodes = [node["id"] for node in client.assistants.get_graph("research")["nodes"] if not node["id"].startswith("__")]
+    assert "answer" in nodes, nodes
+    result = client.runs.wait(config["configurable"]["thread_id"], "research", command={"goto": "answer"})
+    assert "moon" in result["answer"], result
+    try:
+        client.runs.wait(config["configurable"]["thread_id"], "research", command={"goto": "nowhere"})
+        raise AssertionError("there is no such node")
+    except httpx.HTTPStatusError as error:
+        assert error.response.status_code == 422 and "look_up" in error.response.text, error.response.text
+    except Exception as error:
+        assert "look_up" in str(getattr(error, "body", "")) + str(error), repr(error)
+
+
+def thread_streams():
+    """The runs of a thread as they come, for somebody who did not start them."""
+    thread = client.threads.create()["thread_id"]
+
+    def follow(runs, **options):
+        told = []
+        for part in client.threads.join_stream(thread, **options):
+            told.append(part)
+            if sum(one.event == "metadata" and one.data.get("status") == "run_done" for one in told) == runs:
+                return told
+
+    def followed(runs, **options):
+        told = []
+        follower = threading.Thread(target=lambda: told.append(follow(runs, **options)), daemon=True)
+        follower.start()
+        return follower, told
+
+    first, all_told = followed(2)
+    second, ends = followed(2, stream_mode="lifecycle")
+    time.sleep(1)
+    started = list(client.runs.stream(thread, "research", input={"question": "tides?"}, stream_mode=["updates", "messages-tuple"]))
+    client.runs.wait(thread, "direct", input=asks("what are tides?"))
+    for follower in (first, second):
+        follower.join(30)
+        assert not follower.is_alive(), "the runs were not told"
+    told, (ends,) = all_told[0], ends
+    own = [(part.event, part.data) for part in started if part.event not in ("end", "metadata")]
+    assert [(part.event, part.data) for part in told if part.event not in ("values", "metadata")] == own, told
+    assert {part.event for part in ends} == {"metadata"} and len(ends) == 4, ends
+    assert "moon" in [part for part in told if part.event == "values"][-1].data["messages"][-1]["content"]
+    cut = next(at for at, part in enumerate(told) if part.id and at > 2)
+    rest = follow(2, last_event_id=told[cut].id)
+    assert [part.data for part in rest] == [part.data for part in told[cut + 1 :]], rest
+
+
 def double_texting():
     thread = client.threads.create()["thread_id"]
     first = client.runs.create(thread, "direct", input=asks("slow"))
@@ -198,6 +262,11 @@ def crons():
     assert [one["cron_id"] for one in client.crons.search()] == [cron["cron_id"]]
     client.crons.delete(cron["cron_id"])
     assert client.crons.search() == []
+    cron = client.crons.create("direct", schedule="0 9 * * *", input=asks("tides?"), timezone=ZoneInfo("Asia/Kolkata"))
+    assert cron["timezone"] == "Asia/Kolkata" and "T03:30" in cron["next_run_date"], cron
+    assert "T00:00" in client.crons.update(cron["cron_id"], timezone="Asia/Tokyo")["next_run_date"]
+    client.crons.delete(cron["cron_id"])
+    assert status_of(lambda: client.crons.create("direct", schedule="0 9 * * *", input=asks("tides?"), timezone="Mars/Olympus")) == 422
 
 
 def asynchronously():
@@ -212,7 +281,7 @@ def asynchronously():
 port = free_port()
 with serving(baton, folder, port) as url:
     client = get_sync_client(url=url)
-    for test in [assistants, invoke, threads, streams, errors, interrupts, breakpoints, double_texting, cancel, reconnects, store, crons, asynchronously]:
+    for test in [assistants, invoke, threads, streams, errors, interrupts, breakpoints, goes, thread_streams, double_texting, cancel, reconnects, store, crons, asynchronously]:
         test()
         print("ok", test.__name__, flush=True)
     thread = client.threads.create()["thread_id"]

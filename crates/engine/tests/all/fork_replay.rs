@@ -88,3 +88,20 @@ async fn a_fork_keeps_the_past_and_goes_its_own_way() {
     let unfit = engine.fork(&run, Fork { at_step: 0, patch: Some(json!({ "got": 7 })), ..Fork::default() }).await.unwrap_err();
     assert!(unfit.to_string().contains("cannot be changed so"), "{unfit}");
 }
+
+#[tokio::test]
+async fn a_fork_goes_on_at_another_node() {
+    let fixture = Fixture::new();
+    let engine = fixture.engine("when tool * echo", vec![line("l", vec![tool("a", json!(1)), tool("b", json!(2)), tool("c", json!(3))])]);
+    let run = start(&engine, "l", json!({})).await;
+    output(&engine, &run).await;
+    for (go_to, wanted) in [(Some("s2"), json!([1, 3])), (Some("s0"), json!([1, 1, 2, 3])), (None, json!([1, 2, 3]))] {
+        let fork = Fork { at_step: 1, passes_breakpoint: true, go_to: go_to.map(str::to_owned), ..Fork::default() };
+        let moved = engine.fork(&run, fork).await.unwrap();
+        assert_eq!(output(&engine, &moved).await, wanted, "{go_to:?}");
+        assert_eq!(replay(&*fixture.store, engine.flows(), &moved).await.unwrap().difference, None);
+        // A fork of that one has its past.
+        let again = engine.fork(&moved, Fork { at_step: 2, ..Fork::default() }).await.unwrap();
+        assert_eq!(output(&engine, &again).await, wanted, "{go_to:?}");
+    }
+}

@@ -57,6 +57,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .node("discover", (|s: &Auto| Ask::one(toolbox::ask(&s.question_in_full())), fold_discover), &["ask", "run"])
         .node("ask", (ask_model, fold_model), &["run"])
         .node("run", (ask_flow, fold_flow), &["run", END])
+        .calls("run", registry.routed().chain(registry.explicit()).map(|flow| flow.name))
         .input(Auto::of)
         .output(output)
         .delegates()

@@ -83,7 +83,11 @@ pub fn flow() -> Result<Graph, GraphError> {
         builder = builder.node(step.name(), Agent { step, ask, fold }, &edges);
     }
     let after_approval = [Step::Planner.name(), Step::Researcher.name(), Step::Expert.name(), Step::Finalizer.name()];
-    builder.node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval).build()
+    builder
+        .node(APPROVE, (agents::ask_approval, agents::fold_approval), &after_approval)
+        .calls(Step::Researcher.name(), [RESEARCHER])
+        .calls(Step::Expert.name(), [worker::EXPERT])
+        .build()
 }
 
 const APPROVE: &str = "approve_plan";
@@ -345,6 +349,7 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
 }
 
 fn last_message_to(s: &Panel, to: Step, step_id: Option<usize>) -> String {
-    let instruction = s.messages.iter().rev().find(|message| message.receiver == to.name() && message.step_id == step_id && message.kind == Kind::Instruction);
+    let instruction =
+        s.messages.iter().rev().find(|message| message.receiver == to.name() && message.step_id == step_id && message.kind == Kind::Instruction);
     instruction.map(|message| message.content.clone()).unwrap_or_default()
 }

@@ -298,6 +298,15 @@ fn fold_think(s: &mut Worker, replies: &Replies<'_>) -> Go {
     if s.planned.is_empty() && s.role == Role::Researcher && !has_looked && s.used == 0 {
         s.planned.extend(toolbox.fallback(&s.goal()));
     }
+    // A step of a small model's plan often leaves out what the question is about, and so does the search for it.
+    if s.task.model.is_small
+        && s.role == Role::Researcher
+        && let Some(call) = toolbox.in_own_words(&s.task.question, &s.planned)
+        && s.planned.len() < s.calls_left()
+        && !s.task.memory.calls.iter().any(|made| made.tool == call.tool && made.arguments == call.arguments)
+    {
+        s.planned.push(call);
+    }
     let go = if s.planned.is_empty() { Go::to("write") } else { Go::to("act") };
     match trouble {
         Some(why) => go.note("tools_unchosen", why),

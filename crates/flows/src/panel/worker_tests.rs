@@ -69,6 +69,24 @@ fn k5_the_researcher_uses_tools_until_it_has_enough() {
 }
 
 #[test]
+fn a_small_researcher_looks_up_the_question_too_and_only_once() {
+    let small = json!({ "model": { "is_small": true, "context_tokens": 4_096 } });
+    let end = check("panel_researcher", task(small.clone()), &[calls(&[("docs.search", json!({ "query": "bridge" }))])], &passage());
+    let queries = |end: &PlayedRun| -> Vec<Value> {
+        let of = |effect: &Effect| match effect {
+            Effect::CallTool(call) => Some(call.arguments["query"].clone()),
+            _ => None,
+        };
+        end.effects.iter().filter_map(of).collect()
+    };
+    assert_eq!(queries(&end), [json!("bridge"), json!("How old is the bridge?")]);
+    let mut again = task(small);
+    again["memory"] = end.output()["memory"].clone();
+    let end = check("panel_researcher", again, &[calls(&[("docs.search", json!({ "query": "bridge year" }))])], &passage());
+    assert_eq!(queries(&end), [json!("bridge year")]);
+}
+
+#[test]
 fn k5_the_expert_calculates() {
     let calc = Reply::ok(json!(evidence::found("calc.eval", evidence::Trust::Computed, "125", None)));
     let end = check(

@@ -83,6 +83,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("sections", (sections::ask, sections::fold), &["sections", "summary", END])
         .node("summary", (document::ask, document::fold), &["check", END])
         .node("check", (ask_check, fold_check), &["check", END])
+        .calls("sections", [RESEARCH])
         .input(Report::of)
         .output(output)
         .recall(context::recall(HISTORY_TURNS_MAX))

@@ -25,6 +25,7 @@ pub fn flow() -> Result<Graph, GraphError> {
     Graph::of::<Team>("team")
         .node("gather", (ask_children, fold_children), &["mail", END])
         .node("mail", (ask_mail, fold_mail), &[END])
+        .calls("gather", ["research"])
         .output(|s| json!({ "findings": s.findings, "mailed": s.mailed }))
         .build()
 }

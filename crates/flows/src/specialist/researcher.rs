@@ -51,6 +51,7 @@ pub fn flow() -> Result<Graph, GraphError> {
         .node("research", (ask_research, fold_research), &["report", END])
         .node("report", (ask_report, fold_report), &["check", END])
         .node("check", (ask_check, fold_check), &["check", END])
+        .calls("research", [panel::RESEARCHER])
         .input(Researcher::of)
         .output(|s| closing(&s.messages, &s.context, NAME, &s.last, &s.report, CAPABILITY))
         .recall(turn::recall(HISTORY_TURNS_MAX))

@@ -75,6 +75,7 @@ pub fn flow(registry: &Registry) -> Result<Graph, GraphError> {
         .node("supervisor", (|_: &Supervise| Ask::nothing(), supervise), &["agent", END])
         .node("agent", (ask_agent, fold_agent), &["supervisor", "person"])
         .node("person", (ask_person, fold_person), &["agent"])
+        .calls("agent", registry.specialists().into_iter().map(|specialist| specialist.flow))
         .input(Supervise::of)
         .output(output)
         .recall(turn::recall(HISTORY_TURNS_MAX))

@@ -1,7 +1,7 @@
 //! Breakpoints: a run waits before a node until a person lets it go on.
 //!
 //! A breakpoint is a step of its own before the step of its node. It asks a person, may change the state by what they answer, and goes to the node. So it is
-//! in the journal like any other step, and a run that waits at one can be resumed, replayed and forked.
+//! in the journal like any other step, and a run that waits at one can be resumed, replayed and forked. The answer may also name another node to go to.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -64,6 +64,10 @@ struct Word {
     goes_on: bool,
     #[serde(default)]
     patch: Option<Value>,
+    /// The node to go to in place of the one that follows. It is not in the schema of the question: the question is part of the journal, and those of older
+    /// versions have it as it is.
+    #[serde(default)]
+    goto: Option<String>,
 }
 
 impl Run {
@@ -95,12 +99,19 @@ impl Run {
         let node = active.node;
         let name = self.graph.node_name(node).clone();
         let said = active.tasks.first().and_then(Task::answer).map(word);
-        let patch = match said {
-            Some(Ok(Word { goes_on: true, patch })) => patch,
+        let (patch, goto) = match said {
+            Some(Ok(Word { goes_on: true, patch, goto })) => (patch, goto),
             Some(Ok(Word { goes_on: false, .. })) | None => {
                 return self.end(Outcome::Cancelled { reason: format!("ended at the breakpoint before {name}") });
             }
-            Some(Err(why)) => return self.go_on_from_breakpoint(node, Gate::Refused(why)),
+            Some(Err(why)) => return self.go_on_from_breakpoint(node, node, Gate::Refused(why)),
+        };
+        let to = match &goto {
+            None => node,
+            Some(name) => match self.graph.0.nodes.iter().position(|one| *one.name == **name) {
+                Some(to) => to,
+                None => return self.go_on_from_breakpoint(node, node, Gate::Refused(self.graph.no_node(name))),
+            },
         };
         let gate = match patch.as_ref().map(|patch| self.patched(patch)) {
             Some(Err(why)) => Gate::Refused(why),
@@ -111,16 +122,22 @@ impl Run {
             }
             None => Gate::Open,
         };
-        self.event_log.tell(Event::Noted { step: self.step, name: "breakpoint".into(), value: json!({ "before": &*name, "patch": patch }) });
-        self.go_on_from_breakpoint(node, gate);
+        let mut note = json!({ "before": &*name, "patch": patch });
+        if let Some(goto) = goto {
+            note["goto"] = json!(goto);
+        }
+        self.event_log.tell(Event::Noted { step: self.step, name: "breakpoint".into(), value: note });
+        // A change that was refused is asked about again, before the same node.
+        let to = if gate == Gate::Open { to } else { node };
+        self.go_on_from_breakpoint(node, to, gate);
     }
 
-    fn go_on_from_breakpoint(&mut self, node: usize, gate: Gate) {
-        let name = self.graph.node_name(node).clone();
-        self.event_log.tell(Event::Left { step: self.step, node: name.clone(), to: name });
+    fn go_on_from_breakpoint(&mut self, node: usize, to: usize, gate: Gate) {
+        let (name, next) = (self.graph.node_name(node).clone(), self.graph.node_name(to).clone());
+        self.event_log.tell(Event::Left { step: self.step, node: name, to: next });
         self.gate = gate;
         self.step += 1;
-        self.position = Position::At(node);
+        self.position = Position::At(to);
     }
 
     /// Changes the state by a merge patch; on an error it stays as it is.
@@ -134,7 +151,7 @@ impl Run {
 
 fn word(reply: &Reply) -> Result<Word, String> {
     match &reply.result {
-        Ok(Value::Bool(goes_on)) => Ok(Word { goes_on: *goes_on, patch: None }),
+        Ok(Value::Bool(goes_on)) => Ok(Word { goes_on: *goes_on, patch: None, goto: None }),
         Ok(value) => Word::deserialize(value).map_err(|error| format!("the answer is not {{\"continue\": true}}: {error}")),
         Err(failure) => Err(failure.message.clone()),
     }

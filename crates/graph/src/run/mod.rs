@@ -176,7 +176,7 @@ impl Run {
         measure(&start.input, limits.input_bytes_max, "input_bytes_max", limits.json_depth_max).map_err(unfit)?;
         let is_node = |name: &str| name == EVERY_NODE || graph.0.nodes.iter().any(|node| *node.name == *name);
         if let Some(unknown) = start.context.breakpoints.iter().find(|one| start.depth == 0 && !is_node(&one.before)) {
-            let known: Vec<&str> = graph.0.nodes.iter().map(|node| &*node.name).collect();
+            let known: Vec<&str> = graph.nodes().collect();
             return Err(unfit(format!("there is no node {:?} to wait before; its nodes are: {}", unknown.before, known.join(", "))));
         }
         let state = graph.0.behaviour.begin(start.input.clone()).map_err(unfit)?;

@@ -84,6 +84,24 @@ fn the_state_is_changed_at_a_breakpoint_and_what_does_not_fit_is_asked_again() {
 }
 
 #[test]
+fn an_answer_at_a_breakpoint_names_another_node_to_go_to() {
+    let answers = [json!({ "continue": true, "goto": "nowhere" }), json!({ "continue": true, "goto": "count", "patch": { "rounds": 4 } })];
+    let mut at = 0;
+    let mut run = begin(vec![Breakpoint::new("look")]);
+    let (outcome, asked, journal) = drive(&mut run, |_| {
+        at += 1;
+        answers[at - 1].clone()
+    });
+    assert_eq!((&outcome.output().unwrap()["rounds"], &outcome.output().unwrap()["heard"]), (&json!(5), &json!([])), "the tool was not asked");
+    assert!(asked.len() == 2 && asked[1].contains("there is no node \"nowhere\"; there are: look, count"), "{asked:?}");
+    let Entry::Started(start) = run.start_entry() else { panic!("a start") };
+    let mut again = Run::start(&graph(), *start).unwrap();
+    journal.into_iter().for_each(|entry| again.apply(entry).unwrap());
+    again.settle();
+    assert_eq!(again.outcome().map(|outcome| (**outcome).clone()), Some(outcome));
+}
+
+#[test]
 fn a_snapshot_at_a_breakpoint_and_behind_it_continues_the_same_run() {
     let mut run = begin(vec![Breakpoint::new(EVERY_NODE)]);
     let mut ends = Vec::new();

@@ -141,7 +141,8 @@ impl Backend for Flows {
     }
 }
 
-struct Server(String);
+/// Its address, and one client for all requests: making a client reads the trusted certificates, which takes longer than most requests.
+struct Server(String, reqwest::Client);
 
 async fn serve() -> Server {
     serve_on(Arc::new(MemoryStore::new()), true).await
@@ -158,13 +159,12 @@ async fn serve_on(store: Arc<dyn Store>, is_open: bool) -> Server {
     let api = Api::new(engine, Arc::new(Flows { is_open }), guard, Quota::new(limits), Metrics::new());
     let router = crate::service::router(&api, &Page::new(None), None, None);
     tokio::spawn(async move { crate::serve(listener, router).await });
-    Server(base)
+    Server(base, reqwest::Client::builder().no_proxy().build().unwrap())
 }
 
 impl Server {
     async fn send(&self, method: &str, path: &str, body: Vec<u8>) -> (u16, String) {
-        let mut request = reqwest::Client::builder().no_proxy().build().unwrap().request(method.parse().unwrap(), format!("{}{path}", self.0));
-        request = request.header("a2a-version", "1.0");
+        let mut request = self.1.request(method.parse().unwrap(), format!("{}{path}", self.0)).header("a2a-version", "1.0");
         if method != "GET" {
             request = request.header("content-type", "application/json").body(body);
         }

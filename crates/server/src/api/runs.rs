@@ -297,6 +297,7 @@ pub(super) async fn fork(
         thread: Some(thread.clone()),
         breakpoints: breakpoints(fork.breakpoints)?,
         passes_breakpoint: false,
+        go_to: None,
         run: Some(new),
     };
     let new = api.0.engine.fork(&row.run, fork).await?;

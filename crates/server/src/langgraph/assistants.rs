@@ -10,7 +10,9 @@ use wire::langgraph::RunCreate;
 use wire::langserve::{Config, config_schema};
 
 use super::records::{self, ASSISTANT, StoredRecord};
-use super::{Answer, LangGraph, calendar, check_metadata, contains, ids, invalid, limit_of, merged, not_found, page, page_of, read_or_default};
+use super::{
+    Answer, LangGraph, Query, calendar, check_metadata, contains, drawing, ids, invalid, limit_of, merged, not_found, page, page_of, read_or_default,
+};
 use crate::guard::Identity;
 use crate::langserve::{Caller, InputShape, RawJson, Refused, ServedFlow, json_of, read};
 
@@ -104,7 +106,7 @@ impl LangGraph {
         self.0.service.0.served.keys().map(String::as_str).collect()
     }
 
-    fn built_in(&self, graph_id: &str) -> Assistant {
+    pub(super) fn built_in(&self, graph_id: &str) -> Assistant {
         let metadata = Map::from_iter([("created_by".to_owned(), json!("system"))]);
         let version = Version { metadata, name: graph_id.to_owned(), version: 1, created_ms: self.0.began_ms, ..Version::default() };
         let (assistant_id, graph_id) = (built_in_id(graph_id), graph_id.to_owned());
@@ -300,25 +302,16 @@ async fn set_latest(State(graph): State<LangGraph>, caller: Caller, Path(id): Pa
     Ok(json_of(StatusCode::OK, &assistant.json()))
 }
 
-async fn drawn(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {
+#[derive(Deserialize)]
+struct Xray {
+    xray: Option<String>,
+}
+
+async fn drawn(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Query(query): Query<Xray>) -> Answer {
     let (_, served) = graph.known_assistant(&caller.who, &id).await?;
-    let flow = graph.engine().flows().get(&served.flow).ok_or_else(|| not_found("Graph", &served.flow))?.json();
-    let (mut nodes, mut edges) = (vec![json!({ "id": "__start__", "type": "schema", "data": "__start__" })], Vec::new());
-    edges.push(json!({ "source": "__start__", "target": flow["start"] }));
-    for node in flow["nodes"].as_array().into_iter().flatten() {
-        nodes.push(json!({ "id": node["name"], "type": "runnable", "data": { "name": node["name"] } }));
-        let targets = node["to"].as_array().cloned().unwrap_or_default();
-        for to in &targets {
-            let target = if to == graph::END { json!("__end__") } else { to.clone() };
-            let mut edge = json!({ "source": node["name"], "target": target });
-            if targets.len() > 1 {
-                edge["conditional"] = json!(true);
-            }
-            edges.push(edge);
-        }
-    }
-    nodes.push(json!({ "id": "__end__", "type": "schema", "data": "__end__" }));
-    Ok(json_of(StatusCode::OK, &json!({ "nodes": nodes, "edges": edges })))
+    let levels = drawing::levels(query.xray.as_deref()).map_err(invalid)?;
+    let drawn = drawing::drawn(graph.engine().flows(), &served.flow, levels).ok_or_else(|| not_found("Graph", &served.flow))?;
+    Ok(json_of(StatusCode::OK, &drawn))
 }
 
 async fn schemas(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {

@@ -3,7 +3,7 @@
 //! ```text
 //!   request ─► assistant, thread, checks ─► lock of the thread ─┬─► an answer to the run that waits          (resume.rs)
 //!                                                               ├─► queued: later, or behind another run     (schedule.rs)
-//!                                                               ├─► a fork of an earlier run at a checkpoint
+//!                                                               ├─► a fork of an earlier run at a checkpoint, or at a node (goto.rs)
 //!                                                               └─► a new run
 //! ```
 
@@ -13,7 +13,7 @@ use graph::{RunId, ThreadId};
 use serde_json::{Map, Value};
 use store::{RunRow, Status};
 use tokio::sync::{OwnedMutexGuard, OwnedSemaphorePermit};
-use wire::langgraph::{IfNotExists, MultitaskStrategy, OnCompletion, OnDisconnect, RunCreate};
+use wire::langgraph::{IfNotExists, MultitaskStrategy, OnCompletion, OnDisconnect, OneOrMany, RunCreate, StreamMode};
 use wire::langserve::Message;
 
 use super::assistants::Assistant;
@@ -22,7 +22,7 @@ use super::resume::{self, Answers};
 use super::runs::RunRecord;
 use super::state_api::{add_messages, is_unfinished, read_messages};
 use super::threads::{Branch, Thread, ThreadRecord};
-use super::{LangGraph, check_metadata, ids, invalid, not_found, records, webhook};
+use super::{LangGraph, check_metadata, goto, ids, invalid, not_found, records, webhook};
 use crate::guard::now_ms;
 use crate::langserve::run_config::RunConfig;
 use crate::langserve::{self, Call, Caller, InputShape, Refused};
@@ -52,7 +52,7 @@ pub(super) struct StartedTurn {
 }
 
 /// What to do to begin it.
-enum Start {
+pub(super) enum Start {
     New(Box<Order>, Option<OwnedSemaphorePermit>),
     /// With the thread as it was, for when the fork is refused.
     Fork(RunId, Box<Fork>, Box<ThreadRecord>, Option<OwnedSemaphorePermit>),
@@ -126,8 +126,8 @@ impl LangGraph {
             }
             false => self.decide(&mut started, caller, &mut request, settings, is_due).await?,
         };
-        self.record(&started, caller, &request).await?;
-        self.start(started, start, caller, request, is_watched, lock).await
+        let record = record_of(&started, &request);
+        self.start(started, start, record, caller, request, is_watched, lock).await
     }
 
     /// The thread that is meant; a stateless run has one of its own, which is not kept.
@@ -151,7 +151,8 @@ impl LangGraph {
         is_due: bool,
     ) -> Result<Start, Refused> {
         let head = self.head(&started.thread).await?;
-        if let Some(command) = &request.command
+        let goto = goto::target(request)?;
+        if let Some(command) = request.command.as_ref().filter(|_| goto.is_none())
             && let Some(answer) = command.resume.clone()
         {
             let Some(head) = head else { return Err(invalid("this thread waits for no answer: it has no run")) };
@@ -172,6 +173,9 @@ impl LangGraph {
         }
         if is_due && let Some(head) = head.as_ref().filter(|head| matches!(head.status, Status::Asking | Status::Waiting)) {
             self.stop(head, "it was replaced by new input").await?;
+        }
+        if let Some(node) = goto {
+            return self.go_to(started, caller, request, head, &node).await;
         }
         let input = request.input.take().filter(|input| !input.is_null());
         let input = input.or_else(|| request.command.as_mut().and_then(|command| command.update.take()).filter(|update| !update.is_null()));
@@ -263,6 +267,18 @@ impl LangGraph {
             }
         };
         let row = self.run_in(&started.thread, run.as_str()).await?;
+        self.branch(started, caller, request, row, Fork { at_step, passes_breakpoint, ..Fork::default() }).await
+    }
+
+    /// A run that goes on from a step of another one, with what was said before that one.
+    pub(super) async fn branch(
+        &self,
+        started: &mut StartedTurn,
+        caller: &Caller,
+        request: &RunCreate,
+        row: RunRow,
+        fork: Fork,
+    ) -> Result<Start, Refused> {
         started.input = self.input_of(&row.run).await?;
         started.input_shape = self.input_shape(&row.flow);
         let (before, _) = self.before(&started.thread, &row.run, row.created_ms).await?;
@@ -272,8 +288,7 @@ impl LangGraph {
         let place = self.place_of(caller, true).await?;
         let (thread, run) = (Some(started.thread.engine.clone()), Some(started.run.clone()));
         let breakpoints = self.breakpoints(&row.flow, request)?.into_iter().map(|one| one.before).collect();
-        let fork = Fork { at_step, thread, run, breakpoints, passes_breakpoint, ..Fork::default() };
-        Ok(Start::Fork(row.run, Box::new(fork), earlier, place))
+        Ok(Start::Fork(row.run, Box::new(Fork { thread, run, breakpoints, ..fork }), earlier, place))
     }
 
     /// With input: after the conversation as it is, or as it was at a checkpoint.
@@ -327,25 +342,12 @@ impl LangGraph {
         Ok(Some(api.0.quota.run(user)?))
     }
 
-    /// What a client attached to the run, where that is not what every run has.
-    async fn record(&self, started: &StartedTurn, caller: &Caller, request: &RunCreate) -> Result<(), Refused> {
-        let record = RunRecord {
-            assistant_id: started.assistant.assistant_id.clone(),
-            metadata: request.metadata.clone(),
-            multitask_strategy: request.multitask_strategy.unwrap_or_default(),
-            thread: started.thread.engine.to_string(),
-        };
-        let is_plain = record.metadata.is_empty() && started.assistant.is_built_in && request.multitask_strategy.is_none();
-        if is_plain || started.is_deleted_after {
-            return Ok(());
-        }
-        Ok(records::put(self.store(), &caller.who.user, records::RUN, started.run.as_str(), &record).await?)
-    }
-
+    #[allow(clippy::too_many_arguments, reason = "what was decided, for the one who performs it")]
     async fn start(
         &self,
         mut started: StartedTurn,
         start: Start,
+        record: Option<RunRecord>,
         caller: &Caller,
         request: RunCreate,
         is_watched: bool,
@@ -358,6 +360,26 @@ impl LangGraph {
             webhook::remember(self, &caller.who.user, &started, url).await?;
         }
         let has_webhook = request.webhook.is_some();
+        // What a client attached is there before the run is; how it wants its events is written together with it, because the first event waits for that.
+        let is_needed = record.as_ref().is_some_and(|record| !is_plain(record, &started));
+        let run = started.run.clone();
+        let keep = async move {
+            match &record {
+                Some(record) => Ok(records::put(self.store(), &caller.who.user, records::RUN, run.as_str(), record).await?),
+                None => Ok::<_, Refused>(()),
+            }
+        };
+        let with_start = match (&start, is_needed) {
+            (Start::New(..), false) => Some(keep),
+            _ => {
+                keep.await?;
+                None
+            }
+        };
+        let announcement = match &start {
+            Start::New(..) | Start::Fork(..) => Some(self.announce(&started.thread.engine, &started.run)),
+            Start::Answer(..) | Start::Queue { .. } | Start::Nothing => None,
+        };
         let place = match start {
             Start::Nothing => None,
             Start::Queue { due_ms } => {
@@ -366,7 +388,15 @@ impl LangGraph {
                 return Ok(started);
             }
             Start::New(order, place) => {
-                self.engine().start(*order).await.map_err(Refused::of)?;
+                let started = self.engine().start(*order);
+                match with_start {
+                    Some(keep) => {
+                        let (stored, started) = futures::join!(keep, started);
+                        started.map_err(Refused::of)?;
+                        stored?;
+                    }
+                    None => drop(started.await.map_err(Refused::of)?),
+                }
                 place
             }
             Start::Fork(run, fork, earlier, place) => {
@@ -381,6 +411,9 @@ impl LangGraph {
                 place
             }
         };
+        if let Some(announcement) = announcement {
+            announcement.send(&started.run);
+        }
         drop(lock);
         if place.is_some() || has_webhook {
             self.notify_when_stopped(&started, caller.who.user.clone(), place, has_webhook);
@@ -389,11 +422,29 @@ impl LangGraph {
     }
 }
 
+/// What a client attached to the run, where that is not what every run has.
+fn record_of(started: &StartedTurn, request: &RunCreate) -> Option<RunRecord> {
+    let modes = request.stream_mode.clone().map(OneOrMany::into_vec).unwrap_or_default();
+    let record = RunRecord {
+        assistant_id: started.assistant.assistant_id.clone(),
+        metadata: request.metadata.clone(),
+        multitask_strategy: request.multitask_strategy,
+        thread: started.thread.engine.to_string(),
+        stream_modes: if modes == [StreamMode::Values] { Vec::new() } else { modes },
+        has_subgraphs: request.stream_subgraphs,
+    };
+    let is_default = is_plain(&record, started) && record.stream_modes.is_empty() && !record.has_subgraphs;
+    (!is_default && !started.is_deleted_after).then_some(record)
+}
+
+/// Whether a run is shown as any other run of its assistant.
+fn is_plain(record: &RunRecord, started: &StartedTurn) -> bool {
+    record.metadata.is_empty() && started.assistant.is_built_in && record.multitask_strategy.is_none()
+}
+
 /// Options that no run of Baton has.
 fn check(request: &RunCreate) -> Result<(), Refused> {
-    if request.command.as_ref().is_some_and(wire::langgraph::Command::has_target) {
-        return Err(invalid("a command's goto is not supported: a flow of Baton decides itself which step is next; start from a checkpoint instead"));
-    }
+    goto::target(request)?;
     if let Some(seconds) = request.after_seconds
         && !(0.0..=AFTER_SECONDS_MAX).contains(&seconds)
     {

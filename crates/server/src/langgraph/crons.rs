@@ -5,6 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{delete, post};
 use graph::RunId;
+use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use wire::langgraph::{MultitaskStrategy, OnCompletion, RunCreate};
@@ -50,12 +51,13 @@ struct Body {
     on_run_completed: Option<OnCompletion>,
 }
 
-/// What fits the rest of Baton's calendar: schedules are in UTC.
-fn check_timezone(timezone: Option<&str>) -> Result<(), Refused> {
-    match timezone {
-        None | Some("" | "UTC" | "utc" | "Etc/UTC" | "Z" | "GMT") => Ok(()),
-        Some(other) => Err(invalid(format!("schedules are in UTC here; {other:?} is not supported: shift the hours"))),
-    }
+fn zone_of(timezone: Option<&str>) -> Result<TimeZone, Refused> {
+    calendar::zone(timezone).map_err(|why| invalid(format!("timezone: {why}")))
+}
+
+/// When a schedule is due next.
+fn next_ms(schedule: &str, timezone: Option<&str>) -> Result<Option<i64>, Refused> {
+    Ok(schedule_of(schedule)?.after(now_ms(), &zone_of(timezone)?))
 }
 
 fn read_end(end: Option<&str>) -> Result<Option<i64>, Refused> {
@@ -87,13 +89,12 @@ async fn made(graph: &LangGraph, caller: &Caller, thread: Option<String>, body: 
     if let Some(url) = &request.webhook {
         webhook::check(graph, url).await?;
     }
-    check_timezone(settings.timezone.as_deref())?;
     let text = settings.schedule.ok_or_else(|| Refused::wrong("missing", &["schedule"], "Field required"))?;
     request.on_completion = settings.on_run_completed.or(request.on_completion);
     // A run of a schedule waits for its turn.
     request.multitask_strategy = Some(MultitaskStrategy::Enqueue);
     let record = CronRecord {
-        next_ms: schedule_of(&text)?.after(now_ms()),
+        next_ms: next_ms(&text, settings.timezone.as_deref())?,
         schedule: text,
         timezone: settings.timezone,
         end_ms: read_end(settings.end_time.as_deref())?,
@@ -138,15 +139,12 @@ async fn change(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
     let (settings, fields): (Body, Map<String, Value>) = (read_or_default(&body)?, read_or_default(&body)?);
     let mut stored = own(&graph, &caller.who, &id).await?;
     let cron = &mut stored.value;
-    check_timezone(settings.timezone.as_deref())?;
-    if let Some(text) = settings.schedule {
-        cron.next_ms = schedule_of(&text)?.after(now_ms());
-        cron.schedule = text;
-    }
+    let is_other = settings.schedule.is_some() || settings.timezone.is_some();
+    cron.schedule = settings.schedule.unwrap_or_else(|| std::mem::take(&mut cron.schedule));
     cron.timezone = settings.timezone.or(cron.timezone.take());
     cron.end_ms = read_end(settings.end_time.as_deref())?.or(cron.end_ms);
-    if settings.enabled == Some(true) && !cron.enabled {
-        cron.next_ms = schedule_of(&cron.schedule)?.after(now_ms());
+    if is_other || (settings.enabled == Some(true) && !cron.enabled) {
+        cron.next_ms = next_ms(&cron.schedule, cron.timezone.as_deref())?;
     }
     cron.enabled = settings.enabled.unwrap_or(cron.enabled);
     // What else is sent takes the place of what the runs were started with.
@@ -235,7 +233,7 @@ async fn begin_if_due(graph: &LangGraph, mut stored: StoredRecord<CronRecord>) -
     if is_new {
         Box::pin(begin(graph, &stored, run)).await;
     }
-    stored.value.next_ms = schedule_of(&stored.value.schedule)?.after(now);
+    stored.value.next_ms = schedule_of(&stored.value.schedule)?.after(now, &zone_of(stored.value.timezone.as_deref())?);
     Ok(records::put(graph.store(), &stored.user, CRON, &stored.key, &stored.value).await?)
 }
 

@@ -40,6 +40,16 @@ impl Frame {
         Frame { event: event.into(), data }
     }
 
+    /// As it is sent, without its id and the line that ends it.
+    pub(super) fn text(&self) -> String {
+        format!("event: {}\ndata: {}\n", self.event, self.data)
+    }
+
+    /// A state that a client wrote, in the stream of its thread.
+    pub(super) fn state_update(data: Value) -> Frame {
+        Frame::new("state_update", data)
+    }
+
     pub(super) fn error(error: &str, message: &str) -> Frame {
         Frame::new("error", json!({ "error": error, "message": message }))
     }
@@ -118,6 +128,11 @@ impl StreamWriter {
 
     pub(super) fn metadata(&self) -> Frame {
         Frame::new("metadata", json!({ "run_id": ids::shown(self.run.as_str()), "attempt": 1, "thread_id": self.thread_id }))
+    }
+
+    /// In the stream of a thread, the end of a run's part.
+    pub(super) fn done(&self) -> Frame {
+        Frame::new("metadata", json!({ "status": "run_done", "run_id": ids::shown(self.run.as_str()) }))
     }
 
     fn values(&self) -> Map<String, Value> {

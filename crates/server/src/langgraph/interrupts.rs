@@ -3,7 +3,7 @@
 //! A run that waits so is `interrupted` and has no `__interrupt__`: it asks nothing. A run without input goes on from there, with the interrupts that it names itself.
 
 use engine::OpenQuestion;
-use graph::{Breakpoint, EVERY_NODE};
+use graph::{Breakpoint, EVERY_NODE, Question};
 use serde_json::Value;
 use store::RunRow;
 use wire::langgraph::{OneOrMany, RunCreate};
@@ -16,8 +16,12 @@ const AFTER_FIRST: u64 = 1;
 
 /// Whether a run waits with this question only because a client wanted it to stop there.
 pub(super) fn is_breakpoint(open: &OpenQuestion) -> bool {
-    let waiting = &open.waiting;
-    let Some(schema) = waiting.question.schema.as_ref().filter(|_| waiting.call.is_none()) else { return false };
+    open.waiting.call.is_none() && asks_to_go_on(&open.waiting.question)
+}
+
+/// Whether a question is that of a breakpoint.
+pub(super) fn asks_to_go_on(question: &Question) -> bool {
+    let Some(schema) = &question.schema else { return false };
     let is_required = schema["required"].as_array().is_some_and(|required| required.len() == 1 && required[0] == "continue");
     is_required && schema["properties"]["continue"]["type"] == "boolean" && schema["properties"]["patch"].is_object()
 }

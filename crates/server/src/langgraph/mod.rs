@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! /ok  /info                                            /assistants…      each flow is an assistant; users add configured ones
-//! /threads…  state, history, copy, prune                /runs…  /threads/{id}/runs…   stream, wait, background, join, cancel, batch
+//! /threads…  state, history, copy, prune, stream        /runs…  /threads/{id}/runs…   stream, wait, background, join, cancel, batch
 //! /runs/crons…  /threads/{id}/runs/crons                /store/items…  /store/namespaces
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! | the messages | `messages` of the state; the flow's own output is `output` beside it |
 //! | a step | a node of `updates`, `tasks`, `debug`, and a checkpoint |
 //! | `interrupt_before`, `interrupt_after` | breakpoints; a run without input goes on from one |
+//! | `Command(goto=…)` | a run that goes on at that node, as a fork |
 //! | a question to a person | `__interrupt__`; `Command(resume=…)` answers it, and the same run goes on |
 //! | a note of a flow | `custom` |
 //! | a child run | a subgraph: `mode|node:run` |
@@ -25,7 +26,9 @@ mod assistants;
 mod begin;
 pub(crate) mod calendar;
 mod crons;
+mod drawing;
 mod frames;
+mod goto;
 mod ids;
 mod interrupts;
 mod items;
@@ -38,6 +41,7 @@ mod search;
 mod state;
 mod state_api;
 mod stream;
+mod thread_stream;
 mod threads;
 mod webhook;
 
@@ -79,6 +83,7 @@ pub(crate) struct Inner {
     /// There may be a run to begin.
     due: Notify,
     webhooks: webhook::Deliveries,
+    open_streams: thread_stream::OpenStreams,
 }
 
 type Answer = Result<Response, Refused>;
@@ -86,7 +91,14 @@ type Answer = Result<Response, Refused>;
 /// The routes, and the task that begins queued runs and crons for as long as they are served.
 pub(crate) fn routes(service: &Service) -> Router {
     let webhooks = webhook::Deliveries::new(crate::outbound::AT_ONCE_MAX);
-    let graph = LangGraph(Arc::new(Inner { service: service.clone(), began_ms: now_ms(), locks: Mutex::default(), due: Notify::new(), webhooks }));
+    let graph = LangGraph(Arc::new(Inner {
+        service: service.clone(),
+        began_ms: now_ms(),
+        locks: Mutex::default(),
+        due: Notify::new(),
+        webhooks,
+        open_streams: thread_stream::OpenStreams::default(),
+    }));
     schedule::spawn(&graph);
     Router::new()
         .route("/ok", get(ok))
@@ -95,6 +107,7 @@ pub(crate) fn routes(service: &Service) -> Router {
         .merge(threads::routes())
         .merge(state_api::routes())
         .merge(runs::routes())
+        .merge(thread_stream::routes())
         .merge(crons::routes())
         .merge(items::routes())
         .layer(from_fn(traced))

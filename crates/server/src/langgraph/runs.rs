@@ -45,8 +45,13 @@ pub(super) fn routes() -> Router<LangGraph> {
 pub(super) struct RunRecord {
     pub(super) assistant_id: String,
     pub(super) metadata: Map<String, Value>,
-    pub(super) multitask_strategy: MultitaskStrategy,
+    pub(super) multitask_strategy: Option<MultitaskStrategy>,
     pub(super) thread: String,
+    /// What its events are to be told as, in the stream of its thread too.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) stream_modes: Vec<StreamMode>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) has_subgraphs: bool,
 }
 
 /// A run that waits for a person is `success`, as LangGraph has it; its thread is `interrupted`.
@@ -63,7 +68,7 @@ impl LangGraph {
     pub(super) async fn run_json(&self, who: &Identity, thread: &Thread, row: &RunRow) -> Result<Run, Refused> {
         let record = records::get::<RunRecord>(self.store(), &who.user, RUN, row.run.as_str()).await?.map(|stored| stored.value);
         let record = record.unwrap_or_default();
-        let graph_id = self.0.service.0.served.iter().find(|(_, served)| served.flow == row.flow).map_or(row.flow.as_str(), |(path, _)| path);
+        let graph_id = self.graph_id_of(&row.flow);
         let of_graph = || ids::derived(&["assistant", graph_id]);
         Ok(Run {
             run_id: ids::shown(row.run.as_str()),
@@ -73,12 +78,17 @@ impl LangGraph {
             updated_at: calendar::shown(row.updated_ms),
             status: status_of(row),
             metadata: record.metadata,
-            multitask_strategy: record.multitask_strategy,
+            multitask_strategy: record.multitask_strategy.unwrap_or_default(),
             kwargs: Map::new(),
         })
     }
 
-    /// A run that may not be begun yet.
+    /// The name under which a flow is served.
+    fn graph_id_of<'a>(&'a self, flow: &'a str) -> &'a str {
+        self.0.service.0.served.iter().find(|(_, served)| served.flow == flow).map_or(flow, |(path, _)| path)
+    }
+
+    /// A run that may not be started yet.
     async fn any_run(&self, who: &Identity, thread: &Thread, id: &str) -> Result<Run, Refused> {
         match self.run_in(thread, id).await {
             Ok(row) => self.run_json(who, thread, &row).await,
@@ -129,6 +139,29 @@ impl LangGraph {
             RunState::Going => Err(Refused::plain(StatusCode::SERVICE_UNAVAILABLE, "the run goes on in another process; join it")),
             RunState::Lost(error) => Err(Refused::of(error)),
         }
+    }
+
+    /// A run for those who only watch it; without a row it is queued.
+    pub(super) async fn watched(&self, thread: Thread, run: RunId, row: Option<&RunRow>) -> Result<StartedTurn, Refused> {
+        let flow = row.map_or("graph", |row| row.flow.as_str());
+        let (before, input) = match row {
+            Some(row) => (self.before(&thread, &run, row.created_ms).await?.0, self.input_of(&run).await?),
+            None => (Vec::new(), Value::Null),
+        };
+        Ok(StartedTurn {
+            input_shape: self.input_shape(flow),
+            run,
+            thread,
+            assistant: self.built_in(self.graph_id_of(flow)),
+            family: None,
+            known: SeenCounts::new(),
+            before,
+            input,
+            is_stateless: false,
+            is_deleted_after: false,
+            cancels_on_disconnect: false,
+            is_queued: row.is_none(),
+        })
     }
 
     /// Waits until a run is over or only a person can move it; also for one that is queued.
@@ -338,6 +371,14 @@ async fn join(State(graph): State<LangGraph>, caller: Caller, Path((id, run)): P
     Ok(json_of(StatusCode::OK, &outcome?))
 }
 
+/// Names of stream modes: one, several, or a list as text.
+pub(super) fn modes_of(uri: &Uri) -> Vec<String> {
+    let named = all_of(uri, "stream_mode");
+    named.iter().flat_map(|modes| modes.split(',')).map(|mode| mode.trim().trim_matches(['[', ']', '"', '\'']).to_owned()).collect()
+}
+
+pub(super) const OTHER_POSITION: &str = "Last-Event-ID is none of this server's; send -1 to start from the first event";
+
 async fn join_stream(
     State(graph): State<LangGraph>,
     caller: Caller,
@@ -351,42 +392,19 @@ async fn join_stream(
     let run = ids::run_of(&run);
     let from = match headers.get("last-event-id").and_then(|value| value.to_str().ok()).map(str::trim) {
         None | Some("" | "-1" | "0") => None,
-        Some(id) => Some(
-            stream::StreamPosition::parse(id)
-                .ok_or_else(|| invalid("Last-Event-ID is none of this server's; send -1 to start from the first event"))?,
-        ),
+        Some(id) => Some(stream::StreamPosition::parse(id).ok_or_else(|| invalid(OTHER_POSITION))?),
     };
-    let named = all_of(&uri, "stream_mode");
-    let modes = named.iter().flat_map(|modes| modes.split(',')).map(|mode| {
-        let mode = mode.trim().trim_matches(['[', ']', '"', '\'']);
-        serde_json::from_value::<StreamMode>(json!(mode)).map_err(|_| invalid(format!("there is no stream mode {mode:?}")))
-    });
+    let modes = modes_of(&uri)
+        .into_iter()
+        .map(|mode| serde_json::from_value::<StreamMode>(json!(mode)).map_err(|_| invalid(format!("there is no stream mode {mode:?}"))));
     let mut modes = modes.collect::<Result<Vec<_>, _>>()?;
     if modes.is_empty() {
         modes.push(StreamMode::Values);
     }
-    let row = graph.store().run(&run).await.map_err(Problem::from)?;
-    let flow = row.as_ref().map(|row| row.flow.clone()).unwrap_or_default();
-    let assistant = graph.assistant(&caller.who, if flow.is_empty() { "graph" } else { &flow }).await?.ok_or_else(|| not_found("Graph", &flow))?;
-    let (before, input) = match &row {
-        Some(row) => (graph.before(&thread, &run, row.created_ms).await?.0, graph.input_of(&run).await?),
-        None => (Vec::new(), Value::Null),
-    };
     let family = TreeWatcher::watch(graph.engine(), &thread.engine, &run, SeenCounts::new(), WatchScope::All);
-    let started = StartedTurn {
-        input_shape: graph.input_shape(&flow),
-        run,
-        thread,
-        assistant,
-        family: Some(family),
-        known: SeenCounts::new(),
-        before,
-        input,
-        is_stateless: false,
-        is_deleted_after: false,
-        cancels_on_disconnect: cancels(&uri),
-        is_queued: row.is_none(),
-    };
+    let row = graph.store().run(&run).await.map_err(Problem::from)?;
+    let started = graph.watched(thread, run, row.as_ref()).await?;
+    let started = StartedTurn { family: Some(family), cancels_on_disconnect: cancels(&uri), ..started };
     stream::follow(&graph, &caller, started, modes, false, from, open)
 }
 

@@ -140,7 +140,8 @@ impl LangGraph {
                 at_ms,
             }
         };
-        let message_bytes: usize = past.events.iter().map(|numbered| if let Event::Said { content, .. } = &numbered.event { content.len() } else { 0 }).sum();
+        let message_bytes: usize =
+            past.events.iter().map(|numbered| if let Event::Said { content, .. } = &numbered.event { content.len() } else { 0 }).sum();
         // Values have the messages too.
         let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + message_bytes) + json_bytes(&more);
         let entered = past.events.iter().filter(|numbered| matches!(numbered.event, Event::Entered { .. })).count();
@@ -345,6 +346,10 @@ async fn update(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
     }
     let from = checkpoint.and_then(|checkpoint| checkpoint.checkpoint_id).or(checkpoint_id);
     let new = graph.update_state(&caller.who, &thread, values, from.as_deref()).await?;
+    if graph.is_followed(&thread.engine) {
+        let thread = graph.thread(&caller.who, &id).await?;
+        graph.tell_state(&thread.engine, &graph.now(&thread).await?);
+    }
     let checkpoint = json!({ "thread_id": thread.id, "checkpoint_ns": "", "checkpoint_id": new });
     Ok(json_of(StatusCode::OK, &json!({ "checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": new })))
 }

@@ -2,7 +2,7 @@
 //!
 //! An event of the engine becomes a few frames ([`frames`]); the id of a frame says how far its reader is: the events of the run and of those below it, and
 //! where it is within the frames of one event. A reader that comes back with it gets the rest, after a restart too: events are the journal, read again. Pieces of answers have no ids:
-//! a client that missed some gets the whole answer with the next `values`.
+//! a client that missed some gets the whole answer with the next `values`. The stream of a thread ([`super::thread_stream`]) is made of those of its runs.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use wire::langgraph::StreamMode;
 use super::begin::StartedTurn;
 use super::frames::{Frame, StreamWriter};
 use super::runs::located;
-use super::{Answer, LangGraph};
+use super::{Answer, LangGraph, ids};
 use crate::events::{Cursor, path_of};
 use crate::guard::Identity;
 use crate::langserve::{Caller, Refused};
@@ -29,7 +29,7 @@ use crate::metrics;
 use crate::quota::StreamPermit;
 
 /// Frames that may wait for a reader; past that the stream waits for it, and the run does not.
-const BEHIND_MAX: usize = 256;
+pub(super) const BEHIND_MAX: usize = 256;
 /// A line that says nothing, so that everybody between sees that the stream lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often it is looked whether a queued run has begun.
@@ -55,6 +55,9 @@ pub(super) fn expect(mut family: TreeWatcher) {
         let _ = tokio::time::timeout(EXPECTED_FOR, async { while family.next().await.is_some() {} }).await;
     });
 }
+
+/// Behind a position: the reader was numbered that the run came to rest there.
+pub(super) const DONE: char = '+';
 
 /// How far a reader is: `e-12_3.0-5`, and within the frames of the next event `e-12_3.0-5!3.0-5.2`.
 pub(super) struct StreamPosition {
@@ -137,23 +140,13 @@ pub(super) fn follow(
 ) -> Answer {
     let Some(family) = started.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
     let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
-    let writer = StreamWriter::new(&started, modes, has_subgraphs);
-    let leaving = DisconnectAction::new(graph, &started.run, started.cancels_on_disconnect, started.is_deleted_after);
-    let task = StreamTask {
-        graph: graph.clone(),
-        run: started.run.clone(),
-        user: caller.who.user.clone(),
-        thread: started.thread.id.clone(),
-        is_queued: started.is_queued,
-        is_unknown: started.is_queued,
-        is_answered: !started.known.is_empty(),
-        writer,
-        to,
-        cursor: Cursor::default(),
-        from,
-        leaving,
-    };
+    let task = StreamTask::new(graph, &caller.who.user, &started, (modes, has_subgraphs), from, to);
     tokio::spawn(task.write(family).in_current_span());
+    Ok(located(response(receiver, open), &started, "stream"))
+}
+
+/// What is sent, and in between a sign of life.
+pub(super) fn response(receiver: mpsc::Receiver<Bytes>, open: StreamSlot) -> Response {
     let bytes = unfold((receiver, open), |(mut receiver, open)| async move {
         let chunk = match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
             Ok(chunk) => chunk?,
@@ -164,10 +157,31 @@ pub(super) fn follow(
     let mut response = Response::new(Body::from_stream(bytes));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(located(response, &started, "stream"))
+    response
 }
 
-struct StreamTask {
+/// Which frames of a run are sent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shown {
+    All,
+    /// That it began and that it is done.
+    Lifecycle,
+    Nothing,
+}
+
+/// How a run came to rest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Rest {
+    Over,
+    /// Only a person can move it.
+    Parked,
+    /// It was taken out of the queue.
+    Withdrawn,
+    /// Its events cannot be read any more, which was said.
+    Lost,
+}
+
+pub(super) struct StreamTask {
     graph: LangGraph,
     run: RunId,
     user: UserId,
@@ -181,71 +195,137 @@ struct StreamTask {
     cursor: Cursor,
     from: Option<StreamPosition>,
     leaving: DisconnectAction,
+    /// What ids begin with, in the stream of a thread.
+    id_prefix: String,
+    shown: Shown,
+    has_sent: bool,
 }
 
 /// The client closed the connection.
-struct ClientGone;
+pub(super) struct ClientGone;
 
 impl StreamTask {
-    async fn write(mut self, family: TreeWatcher) {
+    fn new(
+        graph: &LangGraph,
+        user: &UserId,
+        started: &StartedTurn,
+        (modes, has_subgraphs): (Vec<StreamMode>, bool),
+        from: Option<StreamPosition>,
+        to: mpsc::Sender<Bytes>,
+    ) -> StreamTask {
+        StreamTask {
+            graph: graph.clone(),
+            run: started.run.clone(),
+            user: user.clone(),
+            thread: started.thread.id.clone(),
+            is_queued: started.is_queued,
+            is_unknown: started.is_queued,
+            is_answered: !started.known.is_empty(),
+            writer: StreamWriter::new(started, modes, has_subgraphs),
+            to,
+            cursor: Cursor::default(),
+            from,
+            leaving: DisconnectAction::new(graph, &started.run, started.cancels_on_disconnect, started.is_deleted_after),
+            id_prefix: String::new(),
+            shown: Shown::All,
+            has_sent: false,
+        }
+    }
+
+    /// As a part of a thread's stream.
+    pub(super) fn in_thread(
+        graph: &LangGraph,
+        user: &UserId,
+        started: &StartedTurn,
+        modes: (Vec<StreamMode>, bool),
+        from: Option<StreamPosition>,
+        (to, shown): (mpsc::Sender<Bytes>, Shown),
+    ) -> StreamTask {
+        let id_prefix = format!("{}/", ids::shown(started.run.as_str()));
+        StreamTask { id_prefix, shown, ..StreamTask::new(graph, user, started, modes, from, to) }
+    }
+
+    /// Whether something of the run was numbered since this was last asked.
+    pub(super) fn take_has_sent(&mut self) -> bool {
+        std::mem::take(&mut self.has_sent)
+    }
+
+    async fn write(mut self, mut family: TreeWatcher) {
         // What a client wants to happen when it disconnects is done when this is dropped.
-        if self.write_frames(family).await.is_ok() {
+        if self.write_run(&mut family).await.is_ok() {
             self.leaving.is_complete();
         }
     }
 
-    async fn write_frames(&mut self, mut family: TreeWatcher) -> Result<(), ClientGone> {
+    async fn write_run(&mut self, family: &mut TreeWatcher) -> Result<(), ClientGone> {
+        // A client that answers a question follows a run whose start was sent before.
+        if self.is_answered {
+            self.send_metadata().await?;
+        }
+        match self.follow_run(family).await? {
+            Rest::Over => {}
+            Rest::Parked => self.send_interrupts().await?,
+            Rest::Withdrawn => self.send(vec![Frame::error("UserInterrupt", "the run was cancelled before it began")], None).await?,
+            Rest::Lost => return Ok(()),
+        }
+        self.send(vec![Frame::end()], None).await
+    }
+
+    pub(super) async fn send_metadata(&mut self) -> Result<(), ClientGone> {
+        self.send(vec![self.writer.metadata()], None).await
+    }
+
+    pub(super) async fn send_interrupts(&mut self) -> Result<(), ClientGone> {
+        let row = self.graph.store().run(&self.run).await.ok().flatten();
+        let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| ClientGone)?;
+        self.send(self.writer.interrupted(&interrupts), None).await
+    }
+
+    /// In the stream of a thread, that a run came to rest. Whoever comes back with the id of this is not numbered it again.
+    pub(super) async fn send_done(&mut self) -> Result<(), ClientGone> {
+        let id = format!("e{}{DONE}", self.cursor);
+        self.send(vec![self.writer.done()], Some(&id)).await
+    }
+
+    /// Sends the events of the run until it comes to rest.
+    pub(super) async fn follow_run(&mut self, family: &mut TreeWatcher) -> Result<Rest, ClientGone> {
         let (graph, user, thread, run) = (self.graph.clone(), self.user.clone(), self.thread.clone(), self.run.clone());
         let is_queued = self.is_queued;
         let rest = async move { rests(&graph, &user, &thread, &run, is_queued).await };
         tokio::pin!(rest);
-        // A client that answers a question follows a run whose start was sent before.
-        if self.is_answered {
-            self.send(vec![self.writer.metadata()], None).await?;
-        }
-        let is_over = loop {
+        loop {
             tokio::select! {
                 biased;
                 tree_item = family.next() => match tree_item {
                     Some(Ok(tree_item)) => {
                         if self.write_item(&tree_item).await? {
-                            break true;
+                            return Ok(Rest::Over);
                         }
                     }
                     Some(Err(error)) => {
                         tracing::warn!(run = %self.run, "no further events can be sent: {error}");
                         self.send(vec![Frame::error("InternalError", &error.to_string())], None).await?;
-                        return Ok(());
+                        return Ok(Rest::Lost);
                     }
-                    None => break true,
+                    None => return Ok(Rest::Over),
                 },
                 is_parked = &mut rest => match is_parked {
-                    true => break false,
-                    false => {
-                        // It was taken back before it began.
-                        self.send(vec![Frame::error("UserInterrupt", "the run was cancelled before it began"), Frame::end()], None).await?;
-                        return Ok(());
-                    }
+                    true => break,
+                    false => return Ok(Rest::Withdrawn),
                 },
                 () = self.to.closed() => return Err(ClientGone),
             }
-        };
-        if !is_over {
-            while let Ok(Some(Ok(tree_item))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
-                if self.write_item(&tree_item).await? {
-                    return self.send(vec![Frame::end()], None).await;
-                }
-            }
-            let row = self.graph.store().run(&self.run).await.ok().flatten();
-            let interrupts = self.graph.interrupts(row.as_ref()).await.map_err(|_| ClientGone)?;
-            let frames = self.writer.interrupted(&interrupts);
-            self.send(frames, None).await?;
         }
-        self.send(vec![Frame::end()], None).await
+        while let Ok(Some(Ok(tree_item))) = tokio::time::timeout(LAST_EVENTS, family.next()).await {
+            if self.write_item(&tree_item).await? {
+                return Ok(Rest::Over);
+            }
+        }
+        Ok(Rest::Parked)
     }
 
     /// Says whether that was the end of the run.
-    async fn write_item(&mut self, tree_item: &TreeItem) -> Result<bool, ClientGone> {
+    pub(super) async fn write_item(&mut self, tree_item: &TreeItem) -> Result<bool, ClientGone> {
         if std::mem::take(&mut self.is_unknown) {
             self.learn().await;
         }
@@ -285,17 +365,23 @@ impl StreamTask {
         }
     }
 
-    async fn send(&self, frames: Vec<Frame>, id: Option<&str>) -> Result<(), ClientGone> {
-        if frames.is_empty() {
-            return Ok(());
-        }
+    async fn send(&mut self, frames: Vec<Frame>, id: Option<&str>) -> Result<(), ClientGone> {
+        self.has_sent |= !frames.is_empty();
+        let is_shown = |frame: &Frame| match self.shown {
+            Shown::All => true,
+            Shown::Lifecycle => frame.event == "metadata",
+            Shown::Nothing => false,
+        };
         let mut text = String::new();
-        for frame in frames {
-            text.push_str(&format!("event: {}\ndata: {}\n", frame.event, frame.data));
+        for frame in frames.into_iter().filter(is_shown) {
+            text.push_str(&frame.text());
             if let Some(id) = id {
-                text.push_str(&format!("id: {id}\n"));
+                text.push_str(&format!("id: {}{id}\n", self.id_prefix));
             }
             text.push('\n');
+        }
+        if text.is_empty() {
+            return Ok(());
         }
         self.to.send(text.into()).await.map_err(|_| ClientGone)
     }

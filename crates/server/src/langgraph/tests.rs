@@ -41,7 +41,8 @@ fn answers() -> Graph {
         Go::end().say("user", text).say("assistant", answer)
     };
     let nothing = |_: &Value| Ask::nothing();
-    Graph::of::<Value>("answers").node("think", (ask, think), &["tell"]).node("tell", (nothing, tell), &[END]).build().unwrap()
+    let builder = Graph::of::<Value>("answers").node("think", (ask, think), &["tell"]).node("tell", (nothing, tell), &[END]);
+    builder.calls("think", ["inc"]).build().unwrap()
 }
 
 fn inc() -> Graph {
@@ -112,6 +113,15 @@ impl Server {
         stream::parsed(&text)
     }
 
+    /// A stream that goes on.
+    async fn open(&self, path: &str, headers: &[(&str, &str)]) -> OpenStream {
+        let request =
+            headers.iter().fold(reqwest::Client::new().get(format!("{}{path}", self.0)), |request, (name, value)| request.header(*name, *value));
+        let response = tokio::time::timeout(Duration::from_secs(20), request.send()).await.unwrap().unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        OpenStream { response, text: String::new() }
+    }
+
     async fn until(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         for _ in 0..200 {
             let found = self.json("GET", path, Value::Null).await;
@@ -122,6 +132,31 @@ impl Server {
         }
         panic!("{path} never came to be: {}", self.json("GET", path, Value::Null).await)
     }
+}
+
+struct OpenStream {
+    response: reqwest::Response,
+    text: String,
+}
+
+impl OpenStream {
+    /// Everything so far, once so many runs of it are done.
+    async fn until_done(&mut self, runs: usize) -> Vec<Frame> {
+        let read = async {
+            while dones(&stream::parsed(&self.text)) < runs {
+                let chunk = self.response.chunk().await.unwrap().expect("the stream goes on");
+                self.text.push_str(std::str::from_utf8(&chunk).unwrap());
+            }
+        };
+        if tokio::time::timeout(Duration::from_secs(20), read).await.is_err() {
+            panic!("{runs} runs were never done: {}", self.text);
+        }
+        stream::parsed(&self.text)
+    }
+}
+
+fn dones(frames: &[Frame]) -> usize {
+    frames.iter().filter(|(_, data, _)| data["status"] == "run_done").count()
 }
 
 fn asks(text: &str) -> Value {
@@ -360,6 +395,9 @@ async fn p3_assistants_have_versions_schemas_and_a_graph() {
     let built_in = all[0]["assistant_id"].as_str().unwrap();
     let drawn = server.json("GET", &format!("/assistants/{built_in}/graph"), Value::Null).await;
     assert_eq!((drawn["nodes"].as_array().unwrap().len(), &drawn["edges"][0]["target"]), (4, &json!("think")));
+    let drawn = server.json("GET", &format!("/assistants/{built_in}/graph?xray=True"), Value::Null).await;
+    assert_eq!((drawn["nodes"].as_array().unwrap().len(), &drawn["edges"][0]["target"]), (4, &json!("think:inc")), "{drawn}");
+    assert_eq!(server.refused("GET", &format!("/assistants/{built_in}/graph?xray=deep"), Value::Null).await.0, 422);
     assert!(server.json("GET", &format!("/assistants/{built_in}/schemas"), Value::Null).await["input_schema"].is_object());
     assert_eq!(server.refused("PATCH", &format!("/assistants/{built_in}"), json!({ "name": "x" })).await.0, 403);
     let made = server.json("POST", "/assistants", json!({ "graph_id": "answers", "name": "mine", "metadata": { "a": 1 } })).await;
@@ -426,7 +464,8 @@ fn caller(user: &str) -> Caller {
 }
 
 fn graph_of(service: Service) -> LangGraph {
-    let inner = Inner { service, began_ms: 0, locks: Mutex::default(), due: Notify::new(), webhooks: webhook::Deliveries::new(1) };
+    let (webhooks, open_streams) = (webhook::Deliveries::new(1), thread_stream::OpenStreams::default());
+    let inner = Inner { service, began_ms: 0, locks: Mutex::default(), due: Notify::new(), webhooks, open_streams };
     LangGraph(Arc::new(inner))
 }
 
@@ -512,6 +551,116 @@ async fn p3_a_run_waits_before_and_after_the_nodes_that_a_client_names() {
     assert!(frames.iter().any(|(event, data, _)| event == "updates" && data["__interrupt__"] == json!([])), "{frames:?}");
     assert_eq!(next(&state(&thread).await).0, json!(["tell"]));
     assert_eq!(wait(&thread, asks("else")).await["messages"].as_array().unwrap().last().unwrap()["content"], "to else after 0: null");
+}
+
+#[tokio::test]
+async fn p3_a_command_goes_on_at_a_node_in_another_run() {
+    let server = serve().await;
+    let goes = |goto: &str| json!({ "assistant_id": "answers", "command": { "goto": goto } });
+    let wait = |thread: &str| format!("/threads/{thread}/runs/wait");
+    let thread = server.thread().await;
+    let (status, words) = server.refused("POST", &wait(&thread), goes("think")).await;
+    assert!(status == 422 && words.contains("send input first"), "{words}");
+    let first = server.json("POST", &wait(&thread), asks("tool")).await;
+    // Where it was: the second of these calls nothing.
+    for node in ["think", "tell"] {
+        let again = server.json("POST", &wait(&thread), goes(node)).await;
+        assert_eq!((last(&again), again["messages"].as_array().unwrap().len()), (last(&first), 2), "{node}: {again}");
+    }
+    assert_eq!(server.json("GET", &format!("/threads/{thread}/runs"), Value::Null).await.as_array().unwrap().len(), 3);
+    let (status, words) = server.refused("POST", &wait(&thread), goes("nowhere")).await;
+    assert!(status == 422 && words.contains("there are: think, tell"), "{words}");
+    // Where it was not: past a question that nobody answered.
+    let thread = server.thread().await;
+    let asked = server.json("POST", &wait(&thread), asks("ask")).await;
+    assert!(asked["__interrupt__"].is_array(), "{asked}");
+    let (status, _) = server.refused("POST", &wait(&thread), goes("nowhere")).await;
+    assert_eq!((status, &server.json("GET", &format!("/threads/{thread}"), Value::Null).await["status"]), (422, &json!("interrupted")));
+    let past = server.json("POST", &wait(&thread), goes("tell")).await;
+    assert_eq!(last(&past), "to ask after 0: null", "{past}");
+    assert_eq!(server.json("GET", &format!("/threads/{thread}"), Value::Null).await["status"], "idle");
+    // A stream shows the node.
+    let frames = server.stream(&format!("/threads/{thread}/runs/stream"), with(goes("think"), json!({ "stream_mode": "updates" }))).await;
+    assert!(frames.iter().any(|(_, data, _)| data["__interrupt__"].is_array()), "{frames:?}");
+    // With a change of the state, and from a checkpoint.
+    let thread = server.thread().await;
+    let counts = server.json("POST", &wait(&thread), json!({ "assistant_id": "inc", "input": { "x": 1 } })).await;
+    assert_eq!(counts["x"], 2);
+    let past = server.json("POST", &format!("/threads/{thread}/history"), json!({})).await;
+    let command = json!({ "assistant_id": "inc", "command": { "goto": ["inc"], "update": { "x": 40 } }, "checkpoint_id": past[0]["checkpoint_id"] });
+    assert_eq!(server.json("POST", &wait(&thread), command).await["x"], 41);
+    let (status, words) = server
+        .refused("POST", &wait(&thread), json!({ "assistant_id": "inc", "command": { "goto": "inc", "update": { "x": "many", "y": null } } }))
+        .await;
+    assert!(status == 422 && words.contains("update"), "{words}");
+}
+
+#[tokio::test]
+async fn p3_a_threads_stream_tells_its_runs_one_after_another() {
+    let server = serve().await;
+    let thread = server.thread().await;
+    let (path, wait) = (format!("/threads/{thread}/stream"), format!("/threads/{thread}/runs/wait"));
+    let mut all = server.open(&path, &[]).await;
+    let mut ends = server.open(&format!("{path}?stream_mode=lifecycle"), &[]).await;
+    server.json("POST", &wait, with(asks("tool"), json!({ "stream_mode": ["updates"] }))).await;
+    server.json("POST", &wait, asks("two")).await;
+    let told = all.until_done(2).await;
+    let run = |frames: &[Frame]| frames[0].1["run_id"].clone();
+    let second = told.iter().position(|(_, data, _)| data["status"] == "run_done").unwrap() + 1;
+    let (first, other) = told.split_at(second);
+    assert!(names(first).contains(&"updates") && !names(first).contains(&"values"), "{first:?}");
+    assert!(names(other).contains(&"values") && !names(other).contains(&"updates") && run(first) != run(other), "{other:?}");
+    assert_eq!((names(first)[0], &first.last().unwrap().1["run_id"]), ("metadata", &run(first)));
+    assert_eq!(names(&ends.until_done(2).await), ["metadata"; 4]);
+    // From any frame on, the rest; and from the first one.
+    let mut cuts = 0;
+    for (at, (.., id)) in told.iter().enumerate().filter(|(at, (.., id))| id.is_some() && at + 1 < told.len()) {
+        let left = dones(&told[at + 1..]);
+        let rest = server.open(&path, &[("last-event-id", id.as_deref().unwrap())]).await.until_done(left).await;
+        assert_eq!(rest, told[at + 1..], "after {at}");
+        cuts += 1;
+    }
+    assert!(cuts > 4, "{told:?}");
+    assert_eq!(server.open(&path, &[("last-event-id", "-1")]).await.until_done(2).await, told);
+    // A run that waits is told as done, and goes on when it is answered.
+    server.json("POST", &wait, asks("ask")).await;
+    let told = all.until_done(3).await;
+    assert!(told.iter().any(|(_, data, _)| data["__interrupt__"].is_array()), "{told:?}");
+    let mut late = server.open(&path, &[]).await;
+    server.json("POST", &wait, json!({ "assistant_id": "answers", "command": { "resume": "yes" } })).await;
+    for stream in [&mut all, &mut late] {
+        let runs = dones(&stream::parsed(&stream.text)) + 1;
+        let told = stream.until_done(runs).await;
+        let (_, values, _) = told.iter().rev().find(|(name, ..)| name == "values").unwrap();
+        assert_eq!(last(values), "to ask after 4: \"yes\"", "{told:?}");
+    }
+    // What a client writes, and what is wrong.
+    let mut states = server.open(&format!("{path}?stream_mode=state_update"), &[]).await;
+    server.json("POST", &format!("/threads/{thread}/state"), json!({ "values": { "mood": "dry" } })).await;
+    let chunk = tokio::time::timeout(Duration::from_secs(20), states.response.chunk()).await.unwrap().unwrap().unwrap();
+    let told = stream::parsed(std::str::from_utf8(&chunk).unwrap());
+    assert_eq!((names(&told), &told[0].1["state"]["values"]["mood"]), (vec!["state_update"], &json!("dry")));
+    assert_eq!(server.refused("GET", &format!("{path}?stream_mode=values"), Value::Null).await.0, 422);
+    let (status, text) = server.send("GET", &path, Value::Null, &[("last-event-id", "17-0")]).await;
+    assert_eq!(status, 422, "{text}");
+    // The stream of a thread that is deleted ends.
+    assert_eq!(server.send("DELETE", &format!("/threads/{thread}"), Value::Null, &[]).await.0, 204);
+    let ended = async { while all.response.chunk().await.unwrap().is_some() {} };
+    tokio::time::timeout(Duration::from_secs(20), ended).await.unwrap();
+}
+
+#[tokio::test]
+async fn p3_crons_have_the_time_zone_that_a_client_names() {
+    let server = serve().await;
+    let cron = with(asks("often"), json!({ "schedule": "0 9 * * *", "timezone": "Europe/Berlin" }));
+    let made = server.json("POST", "/runs/crons", cron.clone()).await;
+    let next = made["next_run_date"].as_str().unwrap();
+    assert!(next.ends_with("T07:00:00Z") || next.ends_with("T08:00:00Z"), "{made}");
+    assert_eq!(made["timezone"], "Europe/Berlin");
+    let changed = server.json("PATCH", &format!("/runs/crons/{}", made["cron_id"].as_str().unwrap()), json!({ "timezone": "Asia/Kolkata" })).await;
+    assert!(changed["next_run_date"].as_str().unwrap().ends_with("T03:30:00Z"), "{changed}");
+    let (status, words) = server.refused("POST", "/runs/crons", with(cron, json!({ "timezone": "Mars/Olympus" }))).await;
+    assert!(status == 422 && words.contains("Europe/Berlin"), "{words}");
 }
 
 /// Clients say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.

@@ -65,24 +65,38 @@ fn by_netlink(remote: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> 
     netlink.send(&request)?;
     let mut reply = [0; 1_024];
     let length = netlink.read(&mut reply)?;
-    Ok(read_reply(&reply[..length], &addresses))
+    Ok(read_reply(&reply[..length], remote, local))
 }
 
-fn read_reply(reply: &[u8], addresses: &[u8]) -> Option<u32> {
+fn read_reply(reply: &[u8], remote: SocketAddr, local: SocketAddr) -> Option<u32> {
     let kind = u16::from_ne_bytes(reply.get(4..6)?.try_into().ok()?);
     // An error says that there is no such socket.
     if kind != SOCK_DIAG_BY_FAMILY {
         return None;
     }
     let at = HEADER_BYTES + FAMILY_AND_STATE_BYTES;
-    // Without a connection of these addresses the kernel may answer with a socket that listens there.
-    if reply.get(at..at + ADDRESSES_BYTES)? != &addresses[..ADDRESSES_BYTES] {
+    // Without a connection of these addresses the kernel may answer with a socket that listens there. A socket of IPv6 that is connected to an address of
+    // IPv4, as gRPC's and Java's are, is found by that and shown with its mapped addresses.
+    let family = *reply.get(HEADER_BYTES)?;
+    let socket = reply.get(at..at + ADDRESSES_BYTES)?;
+    let (source, destination) = (end(family, &socket[..2], &socket[4..20])?, end(family, &socket[2..4], &socket[20..])?);
+    let is_same = |one: SocketAddr, other: SocketAddr| (one.ip(), one.port()) == (other.ip().to_canonical(), other.port());
+    if !is_same(source, remote) || !is_same(destination, local) {
         return None;
     }
     let number = |at: usize| Some(u32::from_ne_bytes(reply.get(at..at + 4)?.try_into().ok()?));
     // After the socket come a timer and two queues.
     let (uid, inode) = (number(at + SOCKET_BYTES + 12)?, number(at + SOCKET_BYTES + 16)?);
     (inode != 0).then_some(uid)
+}
+
+fn end(family: u8, port: &[u8], address: &[u8]) -> Option<SocketAddr> {
+    let address: IpAddr = match family {
+        AF_INET => <[u8; 4]>::try_from(address.get(..4)?).ok()?.into(),
+        AF_INET6 => <[u8; 16]>::try_from(address).ok()?.into(),
+        _ => return None,
+    };
+    Some(SocketAddr::new(address.to_canonical(), u16::from_be_bytes(port.try_into().ok()?)))
 }
 
 fn padded(address: IpAddr) -> [u8; 16] {
@@ -139,9 +153,13 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     /// A connection of this process: the client's end, and the addresses as the server sees them.
-    fn connected(listen: &str) -> (TcpStream, TcpStream, SocketAddr, SocketAddr) {
+    fn connected(listen: &str, is_mapped: bool) -> (TcpStream, TcpStream, SocketAddr, SocketAddr) {
         let listener = TcpListener::bind(listen).unwrap();
-        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let mut address = listener.local_addr().unwrap();
+        if let (IpAddr::V4(ip), true) = (address.ip(), is_mapped) {
+            address.set_ip(ip.to_ipv6_mapped().into());
+        }
+        let client = TcpStream::connect(address).unwrap();
         let (server, remote) = listener.accept().unwrap();
         let local = server.local_addr().unwrap();
         (client, server, remote, local)
@@ -150,8 +168,8 @@ mod tests {
     #[test]
     fn both_ways_find_the_owner_of_an_open_connection_and_none_of_a_closed_one() {
         let own = rustix::process::geteuid().as_raw();
-        for listen in ["127.0.0.1:0", "[::1]:0"] {
-            let (client, _server, remote, local) = connected(listen);
+        for (listen, is_mapped) in [("127.0.0.1:0", false), ("[::1]:0", false), ("127.0.0.1:0", true)] {
+            let (client, _server, remote, local) = connected(listen, is_mapped);
             assert_eq!(by_tables(remote, local), Some(own), "{listen}");
             if let Ok(found) = by_netlink(remote, local) {
                 assert_eq!(found, Some(own), "{listen}");

@@ -60,6 +60,7 @@ impl Fork {
                 thread: Some(thread),
                 breakpoints: self.breakpoints,
                 passes_breakpoint: false,
+                go_to: None,
                 run: Some(new.clone()),
             };
             engine.fork(&row.run, fork).await?;
