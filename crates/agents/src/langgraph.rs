@@ -111,7 +111,11 @@ impl Graph {
             // The request that starts it may not have arrived yet.
             match remote.find(&key).await {
                 Ok(Some(run)) => {
-                    return remote.post(&format!("/threads/{thread}/runs/{run}/cancel?wait=false&action=interrupt"), &json!({})).await.map(drop).map_err(Failure::from);
+                    return remote
+                        .post(&format!("/threads/{thread}/runs/{run}/cancel?wait=false&action=interrupt"), &json!({}))
+                        .await
+                        .map(drop)
+                        .map_err(Failure::from);
                 }
                 Ok(None) => {}
                 // The thread does not exist yet.
@@ -239,7 +243,8 @@ impl RemoteThread<'_> {
     async fn read_events(&self, run: &str, last: &mut String, error: &mut Option<String>, progress: &Progress) {
         let Ok(client) = self.exchange.client() else { return };
         let url = self.url(&format!("/threads/{}/runs/{run}/stream?stream_mode=values&stream_mode=messages-tuple", self.thread));
-        let Ok(response) = self.exchange.send(client.get(url).header("accept", "text/event-stream").header("last-event-id", last.as_str())).await else {
+        let Ok(response) = self.exchange.send(client.get(url).header("accept", "text/event-stream").header("last-event-id", last.as_str())).await
+        else {
             return;
         };
         let mut events = self.exchange.events(response);

@@ -67,8 +67,8 @@ impl Service {
         let token = match token {
             None => None,
             Some(token) => {
-                let mut value =
-                    HeaderValue::from_str(&format!("Bearer {}", token.trim())).map_err(|_| "its token has characters that are not allowed in a header")?;
+                let mut value = HeaderValue::from_str(&format!("Bearer {}", token.trim()))
+                    .map_err(|_| "its token has characters that are not allowed in a header")?;
                 value.set_sensitive(true);
                 Some(value)
             }
@@ -189,10 +189,7 @@ impl Service {
     pub(crate) async fn invoke(&self, name: &str, input: &Value, job: &Job) -> Reply {
         let state = state_of(input);
         if let Err(why) = self.validate(&state).await {
-            return Reply::failed(Failure::new(
-                FailureKind::Invalid,
-                format!("{name} does not accept a state of messages, next and context: {why}"),
-            ));
+            return Reply::failed(Failure::new(FailureKind::Invalid, format!("{name} does not accept a state of messages, next and context: {why}")));
         }
         let body = json!({
             "input": state,
@@ -230,7 +227,9 @@ impl Service {
         match read_reply(&body) {
             Ok(output) => Reply::ok(output).about(json!({ "agent": name, "service": self.base })),
             Err(why) => Reply::failed(
-                Failure::new(FailureKind::Invalid, format!("{name} {why}")).retry().with_output(String::from_utf8_lossy(&body[..body.len().min(2_000)])),
+                Failure::new(FailureKind::Invalid, format!("{name} {why}"))
+                    .retry()
+                    .with_output(String::from_utf8_lossy(&body[..body.len().min(2_000)])),
             ),
         }
     }

@@ -202,7 +202,8 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
         .iter()
         .map(|one| (one["agent"].as_str().unwrap().to_owned(), one["capability"].as_str().unwrap().to_owned(), one["healthy"].as_bool().unwrap()))
         .collect();
-    let listed_agents: Vec<(&str, &str, bool)> = listed_agents.iter().map(|(agent, capability, healthy)| (agent.as_str(), capability.as_str(), *healthy)).collect();
+    let listed_agents: Vec<(&str, &str, bool)> =
+        listed_agents.iter().map(|(agent, capability, healthy)| (agent.as_str(), capability.as_str(), *healthy)).collect();
     assert_eq!(
         listed_agents,
         [

@@ -20,7 +20,6 @@
 
 #[cfg(feature = "inference")]
 mod adapter;
-mod provider;
 #[cfg(feature = "inference")]
 mod blocks;
 #[cfg(feature = "inference")]
@@ -40,6 +39,7 @@ mod net;
 mod prefix;
 #[cfg(feature = "inference")]
 mod prefix_files;
+mod provider;
 pub mod threads;
 #[cfg(feature = "inference")]
 mod vocabulary;

@@ -235,7 +235,12 @@ mod tests {
     #[test]
     fn the_output_of_a_failure_is_stored_as_said() {
         let reply = Reply::failed(Failure::new(FailureKind::Network, "reset").with_output("half"));
-        let entry = Entry::Replied { task: TaskId { step: 0, index: 0 }, attempt: 1, asked: Digest::of(&crate::tool("x", json!({}))), reply: Arc::new(reply) };
+        let entry = Entry::Replied {
+            task: TaskId { step: 0, index: 0 },
+            attempt: 1,
+            asked: Digest::of(&crate::tool("x", json!({}))),
+            reply: Arc::new(reply),
+        };
         let text = String::from_utf8(entry.encode()).unwrap();
         assert!(text.contains(r#""said":"half""#), "journals of earlier versions have this name: {text}");
     }

@@ -178,7 +178,9 @@ fn challenge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpError> {
     let challenge_header = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     match (status, challenge_header) {
         // Some servers do not say how; where to sign in is then found at the well-known addresses.
-        (StatusCode::UNAUTHORIZED, challenge_header) => Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge_header.unwrap_or_default()))),
+        (StatusCode::UNAUTHORIZED, challenge_header) => {
+            Err(StreamableHttpError::AuthRequired(AuthRequiredError::new(challenge_header.unwrap_or_default())))
+        }
         (StatusCode::FORBIDDEN, Some(challenge_header)) => {
             let scope = scope_of(&challenge_header);
             Err(StreamableHttpError::InsufficientScope(InsufficientScopeError::new(challenge_header, scope)))

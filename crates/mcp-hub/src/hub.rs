@@ -41,8 +41,15 @@ impl Hub {
             Origin::Configured(config) => self.memory.list(name, config),
             Origin::Local { .. } => None,
         };
-        let server =
-            Server::new(name, origin, self.pace.clone(), self.request_handler.clone(), self.consent.clone(), self.credentials.as_deref(), self.changed.clone());
+        let server = Server::new(
+            name,
+            origin,
+            self.pace.clone(),
+            self.request_handler.clone(),
+            self.consent.clone(),
+            self.credentials.as_deref(),
+            self.changed.clone(),
+        );
         server.remember(remembered.unwrap_or_default());
         self.servers.write().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), Arc::new(server));
     }

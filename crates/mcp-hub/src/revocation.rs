@@ -37,7 +37,9 @@ impl Authorized {
     /// Tries to end the grant whose tokens are kept. Nothing is removed here.
     pub(super) async fn revoke(&self) -> Revocation {
         let tokens = match self.credentials.load().await {
-            Ok(Some(stored)) => stored.token_response.and_then(|response| serde_json::to_value(response).ok()).map(|tokens| (stored.client_id, tokens)),
+            Ok(Some(stored)) => {
+                stored.token_response.and_then(|response| serde_json::to_value(response).ok()).map(|tokens| (stored.client_id, tokens))
+            }
             Ok(None) => None,
             Err(error) => return Revocation::Failed(error.to_string()),
         };

@@ -73,7 +73,8 @@ impl ToolHandler {
             Some(query) => self.tools.search(&query, all.len()).await.into_iter().map(|(tool, _)| tool).filter(is_meant).collect(),
         };
         let selected = select_tools(best, all, size);
-        let lines: Vec<String> = selected.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
+        let lines: Vec<String> =
+            selected.iter().map(|tool| format!("{}: {}", tool.name, tool.description.lines().next().unwrap_or_default())).collect();
         let tools: Vec<Value> = selected.iter().map(|tool| tool_json(tool)).collect();
         let found = Found { text: lines.join("\n"), data: json!({ "tools": tools }), spans: Vec::new() };
         Ok((found, selected.iter().all(|tool| tool.is_trusted)))

@@ -140,7 +140,11 @@ mod tests {
             ("http://127.0.0.1:9", "http://127.0.0.1:10/rpc", None),
             ("http://127.0.0.1:9", "nonsense", None),
         ] {
-            assert_eq!(choose_endpoint(&card(url, JSON_RPC, "1.0"), base, None).ok().map(|endpoint| endpoint.url).as_deref(), expected, "{base} {url}");
+            assert_eq!(
+                choose_endpoint(&card(url, JSON_RPC, "1.0"), base, None).ok().map(|endpoint| endpoint.url).as_deref(),
+                expected,
+                "{base} {url}"
+            );
         }
         assert!(choose_endpoint(&card("http://a/", "SMTP", "1.0"), "http://a", None).unwrap_err().contains("1.0"));
         assert!(choose_endpoint(&card("http://a/", JSON_RPC, "0.3"), "http://a", None).is_err());

@@ -39,8 +39,12 @@ impl AgentClient<'_> {
                 json!(Task::from(self.unary::<proto::Task>("GetTask", &request).await?))
             }
             Op::List(context) => {
-                let request =
-                    proto::ListTasksRequest { tenant, context_id: context.to_owned(), page_size: Some(LISTED_MAX), ..proto::ListTasksRequest::default() };
+                let request = proto::ListTasksRequest {
+                    tenant,
+                    context_id: context.to_owned(),
+                    page_size: Some(LISTED_MAX),
+                    ..proto::ListTasksRequest::default()
+                };
                 let listed: proto::ListTasksResponse = self.unary("ListTasks", &request).await?;
                 json!({ "tasks": listed.tasks.into_iter().map(Task::from).collect::<Vec<_>>() })
             }
@@ -129,13 +133,17 @@ impl AgentClient<'_> {
             let frame = match reply.body.frame().await {
                 Some(Ok(frame)) => frame,
                 Some(Err(error)) => {
-                    return Err(Failure::new(FailureKind::Network, format!("{}: the connection closed before the end of its reply: {}", self.exchange.name, error.without_url()))
-                        .retry()
-                        .into());
+                    return Err(Failure::new(
+                        FailureKind::Network,
+                        format!("{}: the connection closed before the end of its reply: {}", self.exchange.name, error.without_url()),
+                    )
+                    .retry()
+                    .into());
                 }
                 None if !reply.frames.is_empty() => return Err(self.frame_error(&FrameError::Cut)),
                 None => {
-                    let no_status = || Failure::new(FailureKind::Network, format!("{}: its answer ended without a status", self.exchange.name)).retry();
+                    let no_status =
+                        || Failure::new(FailureKind::Network, format!("{}: its answer ended without a status", self.exchange.name)).retry();
                     return self.check(reply.ending.as_ref().ok_or_else(no_status)?).map(|()| None);
                 }
             };

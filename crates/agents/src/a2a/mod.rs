@@ -14,8 +14,8 @@
 //! while the task still has that question.
 
 mod card;
-mod grpc;
 mod client;
+mod grpc;
 mod reply;
 
 use std::time::{Duration, Instant};

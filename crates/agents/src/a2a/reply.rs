@@ -44,7 +44,9 @@ pub(super) fn of_task(name: &str, input: &Value, task: &Task) -> Result<Value, F
         TaskState::Failed => Err(Failure::new(FailureKind::Tool, format!("its task failed: {}", why("it does not say why")))),
         TaskState::Canceled => Err(Failure::new(FailureKind::Tool, format!("its task was cancelled there: {}", why("it does not say why")))),
         TaskState::Rejected => Err(Failure::new(FailureKind::Refused, format!("it rejected the task: {}", why("it does not say why")))),
-        TaskState::Unspecified | TaskState::Submitted | TaskState::Working => Err(Failure::new(FailureKind::Internal, "its task has neither ended nor asked a question")),
+        TaskState::Unspecified | TaskState::Submitted | TaskState::Working => {
+            Err(Failure::new(FailureKind::Internal, "its task has neither ended nor asked a question"))
+        }
     }
 }
 

@@ -37,7 +37,8 @@ async fn agent(has_streams: bool, respond: impl Fn(&str, &Value) -> Value + Send
         }
         match reply.get("stream").and_then(Value::as_array) {
             Some(updates) => {
-                let frames: String = updates.iter().map(|update| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": update }))).collect();
+                let frames: String =
+                    updates.iter().map(|update| format!("data: {}\n\n", json!({ "jsonrpc": "2.0", "id": 1, "result": update }))).collect();
                 answer("200 OK", "content-type: text/event-stream\r\n", &frames)
             }
             None => answer("200 OK", "content-type: application/json\r\n", &reply.to_string()),

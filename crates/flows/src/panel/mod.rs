@@ -345,6 +345,7 @@ fn instruct(s: &mut Panel, to: Step, when: TransitionCondition) {
 }
 
 fn last_message_to(s: &Panel, to: Step, step_id: Option<usize>) -> String {
-    let instruction = s.messages.iter().rev().find(|message| message.receiver == to.name() && message.step_id == step_id && message.kind == Kind::Instruction);
+    let instruction =
+        s.messages.iter().rev().find(|message| message.receiver == to.name() && message.step_id == step_id && message.kind == Kind::Instruction);
     instruction.map(|message| message.content.clone()).unwrap_or_default()
 }

@@ -93,7 +93,10 @@ fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
         "{prompt_text}"
     );
     assert!(!prompt_text.contains("<|im_start|>") && prompt_text.lines().count() == 5, "{prompt_text}");
-    assert!(prompt_text.contains("- mail.send(to: string) [may change something]:") && prompt_text.contains("- files.remove() [may change something]:"), "{prompt_text}");
+    assert!(
+        prompt_text.contains("- mail.send(to: string) [may change something]:") && prompt_text.contains("- files.remove() [may change something]:"),
+        "{prompt_text}"
+    );
     let long = toolbox().describe(&ModelProfile { is_small: false, ..small });
     assert!(long.contains("query: string (what to look for)"), "{long}");
 }

@@ -60,7 +60,12 @@ impl Server {
         let changed = Arc::new(Notify::new());
         let listeners = Listeners::default();
         let revision = self.revision().filter(ProtocolVersion::has_initialize).unwrap_or(ProtocolVersion::V_2025_11_25);
-        let host = Host { request_handler: self.request_handler.clone(), changed: changed.clone(), listeners: listeners.clone(), revision: revision.clone() };
+        let host = Host {
+            request_handler: self.request_handler.clone(),
+            changed: changed.clone(),
+            listeners: listeners.clone(),
+            revision: revision.clone(),
+        };
         let service = match &self.origin {
             Origin::Local { serve, .. } => {
                 let (ours, theirs) = tokio::io::duplex(DUPLEX_BYTES);
@@ -81,7 +86,8 @@ impl Server {
                     Some(authorized) => {
                         let client = authorized.client(http).await.map_err(cannot)?;
                         let transport = StreamableHttpClientTransport::with_client(client, config.clone());
-                        let first = Host { request_handler: self.request_handler.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
+                        let first =
+                            Host { request_handler: self.request_handler.clone(), changed: changed.clone(), listeners: listeners.clone(), revision };
                         match first.serve_with_lifecycle(WatchedTransport { inner: transport, _open: open }, mode.clone()).await {
                             Err(error) if authorized.can_ask() && error.auth_challenge().is_some() => {
                                 authorized.authorize(error.auth_challenge().unwrap_or_default()).await.map_err(cannot)?;

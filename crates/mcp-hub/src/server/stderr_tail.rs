@@ -40,7 +40,11 @@ impl StderrTail {
     pub(crate) fn after(&self, message: &str) -> String {
         let lines = lock(&self.lines);
         let output_lines: Vec<&str> = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES_MAX)).map(String::as_str).collect();
-        let all = if output_lines.is_empty() { message.to_owned() } else { format!("{message}; its last output: {}", clip(&output_lines.join(" | "), SHOWN_BYTES_MAX)) };
+        let all = if output_lines.is_empty() {
+            message.to_owned()
+        } else {
+            format!("{message}; its last output: {}", clip(&output_lines.join(" | "), SHOWN_BYTES_MAX))
+        };
         self.redact(&all)
     }
 

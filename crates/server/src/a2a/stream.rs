@@ -17,7 +17,7 @@ use wire::a2a::error::UNSUPPORTED_OPERATION;
 use wire::a2a::{Artifact, ArtifactUpdate, Message, Part, SendMessage, StatusUpdate, StreamResponse, Task, TaskState, TaskStatus, grpc, proto};
 
 use super::send::StartedTask;
-use super::task::{Shape, answer_artifact, question, sources_artifact, agent_message};
+use super::task::{Shape, agent_message, answer_artifact, question, sources_artifact};
 use super::{A2a, Caller, kind_of, refusal};
 use crate::api::Api;
 use crate::guard::{Identity, now_ms};

@@ -140,7 +140,8 @@ impl LangGraph {
                 at_ms,
             }
         };
-        let message_bytes: usize = past.events.iter().map(|numbered| if let Event::Said { content, .. } = &numbered.event { content.len() } else { 0 }).sum();
+        let message_bytes: usize =
+            past.events.iter().map(|numbered| if let Event::Said { content, .. } = &numbered.event { content.len() } else { 0 }).sum();
         // Values have the messages too.
         let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + message_bytes) + json_bytes(&more);
         let entered = past.events.iter().filter(|numbered| matches!(numbered.event, Event::Entered { .. })).count();

@@ -202,7 +202,10 @@ fn s11_every_tool_is_offered_to_the_planner_and_labelled() {
     assert!(prompt_text.contains("- docs.search(query: string, size?: integer) [read-only]: Finds."), "{prompt_text}");
     let only = check(with(simple(), json!({ "enabled_tools": ["web"] })), &[("plan", &[plan(&[("web.search", json!({ "query": "x" }))])])]);
     let prompt_text = only.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
-    assert!(prompt_text.contains("- web.search(") && !prompt_text.contains("- docs.search(") && !prompt_text.contains("- registry.tools("), "{prompt_text}");
+    assert!(
+        prompt_text.contains("- web.search(") && !prompt_text.contains("- docs.search(") && !prompt_text.contains("- registry.tools("),
+        "{prompt_text}"
+    );
 }
 
 #[test]

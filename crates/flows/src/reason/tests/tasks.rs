@@ -135,7 +135,8 @@ fn r15_what_the_request_says_exactly_needs_no_planning() {
 
 #[test]
 fn r15_the_planner_sees_examples_of_the_tools_at_hand_and_no_others() {
-    let prompt_text = |is_small| task("Create a file", is_small, &plan(&[])).effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
+    let prompt_text =
+        |is_small| task("Create a file", is_small, &plan(&[])).effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
     for is_small in [true, false] {
         let prompt_text = prompt_text(is_small);
         assert!(prompt_text.contains(r#"{"steps":[{"#) && prompt_text.contains("costs.csv") && prompt_text.contains(r#"{{2}}"#), "{prompt_text}");

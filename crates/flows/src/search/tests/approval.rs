@@ -63,7 +63,9 @@ fn a_plan_is_revised_by_what_a_person_says_and_a_decline_keeps_its_reason() {
     assert_eq!(plans.len(), 2);
     let prompt_text = |at: usize| plans[at].messages[0].content.as_str();
     assert!(
-        !prompt_text(0).contains("stories only") && prompt_text(1).contains("- look into the stories only") && prompt_text(1).contains("1. docs.search"),
+        !prompt_text(0).contains("stories only")
+            && prompt_text(1).contains("- look into the stories only")
+            && prompt_text(1).contains("1. docs.search"),
         "{}",
         prompt_text(1)
     );
