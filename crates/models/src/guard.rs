@@ -392,12 +392,11 @@ mod tests {
         assert_eq!(guard.through("ada", async { Ok(1) }).await, Ok(1), "a dropped try does not keep it half-open for ever");
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn no_more_than_calls_max_at_once() {
-        let guard = guard(3, None);
+    /// The highest number of calls in flight at the same time, of `count` calls that are made through the guards in turn.
+    async fn most_at_once(guards: &[Guard], count: usize) -> usize {
         let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let mut calls = Vec::new();
-        for _ in 0..20 {
+        for guard in guards.iter().cycle().take(count) {
             let (guard, now, most) = (guard.clone(), now.clone(), most.clone());
             calls.push(tokio::spawn(async move {
                 let call = async {
@@ -412,7 +411,12 @@ mod tests {
         for call in calls {
             call.await.unwrap().unwrap();
         }
-        assert_eq!(most.load(Ordering::SeqCst), 3);
+        most.load(Ordering::SeqCst)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_more_than_calls_max_at_once() {
+        assert_eq!(most_at_once(&[guard(3, None)], 20).await, 3);
     }
 
     #[tokio::test(start_paused = true)]
@@ -522,24 +526,7 @@ mod tests {
         let (left, right) = (guard(3, None), guard(3, None));
         left.share(shared.clone());
         right.share(shared);
-        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let mut calls = Vec::new();
-        for n in 0..30 {
-            let (guard, now, most) = (if n % 2 == 0 { left.clone() } else { right.clone() }, now.clone(), most.clone());
-            calls.push(tokio::spawn(async move {
-                let call = async {
-                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    tokio::time::sleep(Duration::from_millis(10)).await;
-                    now.fetch_sub(1, Ordering::SeqCst);
-                    Ok(())
-                };
-                guard.through("ada", call).await
-            }));
-        }
-        for call in calls {
-            call.await.unwrap().unwrap();
-        }
-        assert_eq!(most.load(Ordering::SeqCst), 3);
+        assert_eq!(most_at_once(&[left.clone(), right.clone()], 30).await, 3);
         for _ in 0..FAILURES_MAX {
             fail(&left, down()).await;
         }

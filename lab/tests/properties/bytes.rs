@@ -18,11 +18,11 @@ fn any_task() -> impl Strategy<Value = TaskId> {
 fn any_reply() -> impl Strategy<Value = Reply> {
     let kind = prop::sample::select(vec![FailureKind::Network, FailureKind::InDoubt, FailureKind::Limit, FailureKind::Internal]);
     let retry = prop_oneof![Just(Retry::No), Just(Retry::Yes), any::<u64>().prop_map(Retry::AfterMs)];
-    let failure = (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, said)| Failure {
+    let failure = (kind, any_text(), retry, prop::option::of(any_text())).prop_map(|(kind, message, retry, output)| Failure {
         kind,
         message,
         retry,
-        said,
+        output,
         has_acted: false,
     });
     let usage =

@@ -93,14 +93,14 @@ async fn task(
     Extension(who): Extension<Identity>,
     Path(place): Path<PathParams>,
     RawQuery(query): RawQuery,
-    query: Result<QueryParams<TaskFields>, Problem>,
+    fields: Result<QueryParams<TaskFields>, Problem>,
     request: Request,
 ) -> Answer {
     caller(who.clone(), request.headers(), query.as_deref(), &place)?;
     let (id, verb) = place.task.rsplit_once(':').unwrap_or((&place.task, ""));
     match (request.method(), verb) {
         (&Method::GET, "") => {
-            let QueryParams(TaskFields { history_length }) = query?;
+            let QueryParams(TaskFields { history_length }) = fields?;
             let TaskQuery { id, history_length } = TaskQuery { id: id.to_owned(), history_length };
             shown(a2a.task(&who, a2a.row(&who, &id).await?, Shape::of(history_length)?).await?)
         }
@@ -138,10 +138,10 @@ async fn list(
     Path(place): Path<PathParams>,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
-    QueryParams(query): QueryParams<ListFields>,
+    QueryParams(fields): QueryParams<ListFields>,
 ) -> Answer {
     caller(who.clone(), &headers, query.as_deref(), &place)?;
-    let ListFields { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts } = query;
+    let ListFields { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts } = fields;
     let query = ListTasks { context_id, status, page_size, page_token, history_length, status_timestamp_after, include_artifacts };
     shown(a2a.list(&who, &query).await?)
 }

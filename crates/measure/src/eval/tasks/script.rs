@@ -269,14 +269,14 @@ impl CallForm {
 #[async_trait]
 impl Model for ScriptedModel {
     async fn answer(&self, call: &ModelCall, _key: &Key, progress: &Progress) -> Result<Answer, ModelError> {
-        let said = match self.reply(call) {
+        let output = match self.reply(call) {
             Value::String(text) => {
                 progress.send(&text);
                 ModelOutput::Text(text)
             }
             object => ModelOutput::Json(object),
         };
-        Ok(Answer { said, usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
+        Ok(Answer { output, usage: Usage::default(), model: None, finish: Finish::Stop, notes: Value::Null })
     }
 }
 

@@ -44,7 +44,7 @@ impl GrpcClient {
         (messages, found)
     }
 
-    async fn one<M: prost::Message + Default + Clone>(&self, method: &str, request: &impl prost::Message) -> std::result::Result<M, grpc::Ending> {
+    async fn one<M: prost::Message + Default + Clone>(&self, method: &str, request: &impl prost::Message) -> Result<M, grpc::Ending> {
         let (messages, ending) = self.send::<M>(method, grpc::frame(request)).await;
         match ending.unwrap() {
             grpc::Ending { code: 0, .. } => Ok(messages[0].clone()),
