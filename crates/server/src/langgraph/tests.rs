@@ -632,7 +632,7 @@ async fn p3_a_threads_stream_tells_its_runs_one_after_another() {
         let runs = dones(&stream::parsed(&stream.text)) + 1;
         let told = stream.until_done(runs).await;
         let (_, values, _) = told.iter().rev().find(|(name, ..)| name == "values").unwrap();
-        assert_eq!(last(values), "to ask after 4: \"yes\"", "{told:?}");
+        assert_eq!(last(values), "to ask after 0: \"yes\"", "{told:?}");
     }
     // What a client writes, and what is wrong.
     let mut states = server.open(&format!("{path}?stream_mode=state_update"), &[]).await;
