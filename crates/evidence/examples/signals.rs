@@ -21,7 +21,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map(|text| Span { text: text.to_owned(), source: "signals".to_owned(), ..Span::default() })
             .collect();
         let found = decide(&[Claimed { text: claim, spans: &spans }], None).remove(0);
-        let has = |kind: ProblemKind| found.problems.iter().any(|problem| problem.kind == kind);
+        let has = |kind: ProblemKind| {
+            // An undecided limit has the weight of a missing number.
+            let is_like = |found: ProblemKind| found == kind || kind == ProblemKind::Number && found == ProblemKind::Undecided;
+            found.problems.iter().any(|problem| is_like(problem.kind))
+        };
         let is_decisive = has(ProblemKind::Quotation) || has(ProblemKind::Address) || found.status == ClaimStatus::NotChecked;
         let kinds = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Name, ProblemKind::Negation, ProblemKind::Opposite, ProblemKind::Swapped];
         let signals = [found.status == ClaimStatus::Supported].into_iter().chain(kinds.map(has)).chain([is_decisive]);

@@ -8,11 +8,11 @@ use crate::claim::{Claim, claim};
 use crate::decide::{DecidedBy, word_count};
 use crate::derive::confirms;
 use crate::entail::Judgement;
-use crate::judge::{ClaimTerms, Verdict, judge, nearest};
+use crate::judge::{ClaimTerms, Verdict, excerpt, judge, nearest};
 use crate::judged::{Judged, ModelWord};
 use crate::language::is_english;
 use crate::number::Number;
-use crate::sentences::{Unit, units};
+use crate::sentences::{Kind, Unit, units};
 use crate::span::{Form, Span};
 use crate::spans::{Read, Spans};
 use crate::words::Scanner;
@@ -142,6 +142,8 @@ pub enum ProblemKind {
     Number,
     /// A date that no source has.
     Date,
+    /// A limit or a date that the sources have in part, and neither state nor exclude.
+    Undecided,
     /// A name that no source has.
     Name,
     /// A quotation that no source has word for word.
@@ -217,6 +219,16 @@ impl Spans<'_> {
         let wanted = ClaimTerms::new(&claim, self);
         let first = *self.nearest_spans(&wanted).first()?;
         nearest(&claim, &wanted, &self.read[first])
+    }
+
+    /// For each span its title and the sentences closest to a text, which a model judges better than a whole passage; `None` for a span that is
+    /// short or has nothing of it.
+    pub fn excerpts(&self, text: &str) -> Vec<Option<String>> {
+        let unit =
+            Unit { range: 0..text.len(), words: text.to_owned(), kind: Kind::Prose, citations: Vec::new(), block: 0, block_range: 0..text.len() };
+        let claim = claim(&unit, &mut Scanner::default());
+        let wanted = ClaimTerms::new(&claim, self);
+        self.read.iter().map(|read| excerpt(&claim, &wanted, read)).collect()
     }
 
     pub(crate) fn sentence(&self, unit: &Unit, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {

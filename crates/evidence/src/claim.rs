@@ -140,6 +140,9 @@ fn quotations(text: &str, code: &[Range<usize>], scanner: &mut Scanner) -> Vec<Q
         if code.iter().any(|code| code.start <= range.start && range.end <= code.end) {
             continue;
         }
+        if is_title(&scanner.words(&text[range.clone()])) {
+            continue;
+        }
         let inner = text[range.clone()].replace(['[', ']'], "").replace("...", "…");
         let pieces: Vec<Vec<String>> = inner
             .split('…')
@@ -151,6 +154,17 @@ fn quotations(text: &str, code: &[Range<usize>], scanner: &mut Scanner) -> Vec<Q
         }
     }
     quotations
+}
+
+/// The name of a work in quotation marks, `“The Glass Harbour”`, which is checked as a name: sources also write it in italics.
+fn is_title(words: &[Word]) -> bool {
+    const TITLE_WORDS_MAX: usize = 10;
+    let is_of_title = |(index, word): (usize, &Word)| word.is_capital() || word.shape == Shape::Number || word.is_stop && index > 0;
+    words.len() <= TITLE_WORDS_MAX
+        && words.iter().enumerate().all(is_of_title)
+        // One word may be speech: “Never”.
+        && words.iter().filter(|word| word.is_capital() && !word.is_stop).count() > 1
+        && !words.iter().skip(1).any(|word| word.begins)
 }
 
 /// Questions, introductions, headings, and sentences about the answer or its sources.

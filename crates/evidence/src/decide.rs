@@ -3,7 +3,7 @@
 //! ```text
 //!   claim ─┬─ rules: facts, polarity, shared words ─────────────┐
 //!          └─ model: each sentence of the claim by each span,   ├──▶ log odds ──▶ supported │ weak │ unsupported
-//!             alone and the best two together ──────────────────┘                 contradicted, by which span
+//!             whole, its nearest sentences, all together ───────┘                 contradicted, by which span
 //!   not English ──▶ not checked
 //! ```
 //!
@@ -15,7 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Checked, Options, Problem, ProblemKind, Sentence, Status};
-use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
+use crate::entail::{DecisionWeights, Entailment, Judgement, Pair, log_odds};
 use crate::language::is_english;
 use crate::sentences::sentences;
 use crate::span::Span;
@@ -156,11 +156,22 @@ fn worst(checked: &Checked) -> Decided {
     Decided { status, score: sentence.score, by: DecidedBy::Rules, contradicted_by: sentence.contradicted_by, problems: sentence.problems.clone() }
 }
 
-/// The model requests for one claim: each of its parts against each span, and against all spans together if there are several.
+/// The model requests for one claim: each of its parts against each span, whole and as an excerpt, and against all spans together if there
+/// are several.
 struct ClaimPairs<'a> {
     parts: Vec<&'a str>,
-    evidence: Vec<&'a str>,
+    evidence: &'a [String],
     joined: Option<String>,
+    /// Of each part, by span.
+    excerpts: Vec<Vec<Option<String>>>,
+}
+
+/// The evidence of one model request.
+#[derive(Clone, Copy)]
+enum Evidence<'a> {
+    Whole(usize, &'a str),
+    Excerpt(usize, &'a str),
+    Together(&'a str),
 }
 
 /// The model's result for a claim: its weakest part with its best evidence.
@@ -174,34 +185,52 @@ pub(crate) struct ModelVerdict {
 impl<'a> ClaimPairs<'a> {
     fn new(claim: &Claimed<'a>, texts: &'a [String], is_checked: bool) -> Self {
         if !is_checked {
-            return ClaimPairs { parts: Vec::new(), evidence: Vec::new(), joined: None };
+            return ClaimPairs { parts: Vec::new(), evidence: &[], joined: None, excerpts: Vec::new() };
         }
         let parts = if claim.text.len() <= WHOLE_CLAIM_BYTES {
             vec![claim.text]
         } else {
             sentences(claim.text).into_iter().map(|range| &claim.text[range]).collect()
         };
-        let evidence: Vec<&str> = texts.iter().map(String::as_str).collect();
-        let joined = (evidence.len() > 1).then(|| evidence.join(" "));
-        ClaimPairs { parts, evidence, joined }
+        let spans = Spans::new(claim.spans);
+        let excerpts = parts.iter().map(|part| spans.excerpts(part)).collect();
+        ClaimPairs { parts, evidence: texts, joined: (texts.len() > 1).then(|| texts.join(" ")), excerpts }
+    }
+
+    fn evidence_of(&self, part: usize) -> impl Iterator<Item = Evidence<'_>> {
+        let whole = self.evidence.iter().enumerate().map(|(span, text)| Evidence::Whole(span, text));
+        let excerpts = self.excerpts[part].iter().enumerate().filter_map(|(span, text)| Some(Evidence::Excerpt(span, text.as_deref()?)));
+        whole.chain(excerpts).chain(self.joined.as_deref().map(Evidence::Together))
     }
 
     fn pairs(&self) -> impl Iterator<Item = Pair<'_>> {
-        let all = || self.evidence.iter().copied().chain(self.joined.as_deref());
-        self.parts.iter().flat_map(move |&claim| all().map(move |evidence| Pair { evidence, claim }))
+        self.parts.iter().enumerate().flat_map(|(part, claim)| {
+            self.evidence_of(part).map(move |evidence| match evidence {
+                Evidence::Whole(_, text) | Evidence::Excerpt(_, text) | Evidence::Together(text) => Pair { evidence: text, claim },
+            })
+        })
     }
 
     fn count(&self) -> usize {
-        self.parts.len() * (self.evidence.len() + usize::from(self.joined.is_some()))
+        (0..self.parts.len()).map(|part| self.evidence_of(part).count()).sum()
     }
 
     fn verdict(&self, judged: &[Judgement]) -> ModelVerdict {
         let mut verdict = ModelVerdict { supported: if judged.is_empty() { 0.0 } else { 1.0 }, contradicted: 0.0, contradicted_by: None };
-        let each = self.evidence.len() + usize::from(self.joined.is_some());
-        for part in judged.chunks(each.max(1)) {
-            let supported = part.iter().fold(0.0_f32, |most, one| most.max(one.supported));
+        let mut judged = judged.iter();
+        for part in 0..self.parts.len() {
+            let mut by_span = vec![Judgement::default(); self.evidence.len()];
+            let mut supported = 0.0_f32;
+            for (evidence, one) in self.evidence_of(part).zip(judged.by_ref()) {
+                match evidence {
+                    Evidence::Whole(span, _) => by_span[span] = *one,
+                    Evidence::Excerpt(span, _) => by_span[span] = by_span[span].with_excerpt(*one),
+                    Evidence::Together(_) => supported = supported.max(one.supported),
+                }
+            }
+            supported = by_span.iter().fold(supported, |most, one| most.max(one.supported));
             verdict.supported = verdict.supported.min(supported);
-            for (span, one) in part.iter().take(self.evidence.len()).enumerate() {
+            for (span, one) in by_span.iter().enumerate() {
                 if supported < SUPPORTED_MIN && one.contradicted > verdict.contradicted {
                     (verdict.contradicted, verdict.contradicted_by) = (one.contradicted, Some(span + 1));
                 }
@@ -209,12 +238,6 @@ impl<'a> ClaimPairs<'a> {
         }
         verdict
     }
-}
-
-/// Log odds of a probability, clamped to the precision of a small model.
-fn log_odds(probability: f32) -> f32 {
-    let probability = probability.clamp(1e-4, 1.0 - 1e-4);
-    (probability / (1.0 - probability)).ln()
 }
 
 /// The combined probability of rules and model.
@@ -241,7 +264,7 @@ const NAMED_WORDS_MIN: usize = 40;
 /// weight.
 const PASSAGE_WORDS_MIN: usize = 36;
 /// Log odds in passages for a claim that the rules support, and for one whose only problem is shared words.
-const PASSAGE_SUPPORTED: f32 = 3.15;
+const PASSAGE_SUPPORTED: f32 = 3.05;
 const PASSAGE_UNOPPOSED: f32 = 1.5;
 
 impl Finding<'_> {
@@ -259,7 +282,7 @@ impl Finding<'_> {
 
     /// Additional log odds for passages.
     fn passage_odds(&self) -> f32 {
-        let facts = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Name];
+        let facts = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Undecided, ProblemKind::Name];
         match self.evidence_words >= PASSAGE_WORDS_MIN {
             true if self.is_supported => PASSAGE_SUPPORTED,
             true if !facts.into_iter().any(|kind| self.has(kind)) => PASSAGE_UNOPPOSED,
@@ -277,7 +300,7 @@ impl CombinedScore {
         let has = |kind: ProblemKind| rules.has(kind);
         let signals = [
             (rules.is_supported, weights.supported),
-            (has(ProblemKind::Number), weights.number),
+            (has(ProblemKind::Number) || has(ProblemKind::Undecided), weights.number),
             (has(ProblemKind::Date), weights.date),
             (has(ProblemKind::Name), weights.name),
             (has(ProblemKind::Negation), weights.negation),

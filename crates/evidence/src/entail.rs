@@ -20,6 +20,26 @@ pub struct Judgement {
     pub contradicted: f32,
 }
 
+impl Judgement {
+    /// A whole text's judgement with that of an excerpt of it. The log odds are averaged: the excerpt has less beside the point, the whole has
+    /// what the excerpt refers to.
+    #[must_use]
+    pub fn with_excerpt(self, excerpt: Judgement) -> Judgement {
+        let mean = (log_odds(self.supported) + log_odds(excerpt.supported)) / 2.0;
+        let supported = 1.0 / (1.0 + (-mean).exp());
+        // The rest is split as it is on average.
+        let share = |one: Judgement| one.contradicted / (1.0 - one.supported).max(1e-4);
+        let contradicted = ((share(self) + share(excerpt)) / 2.0).clamp(0.0, 1.0) * (1.0 - supported);
+        Judgement { supported, contradicted }
+    }
+}
+
+/// Log odds of a probability, clamped to the precision of a small model.
+pub(crate) fn log_odds(probability: f32) -> f32 {
+    let probability = probability.clamp(1e-4, 1.0 - 1e-4);
+    (probability / (1.0 - probability)).ln()
+}
+
 /// A model that judges whether a text supports a sentence.
 pub trait Entailment: Send + Sync {
     /// A judgement for each pair, in their order. Results do not depend on the batching.
@@ -110,6 +130,14 @@ fn index_in(list: &mut Vec<String>, text: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_excerpt_counts_as_much_as_the_whole() {
+        let (yes, no) = (Judgement { supported: 0.9, contradicted: 0.05 }, Judgement { supported: 0.1, contradicted: 0.9 });
+        let both = yes.with_excerpt(no);
+        assert!((both.supported - 0.5).abs() < 1e-4 && (both.contradicted - 0.375).abs() < 1e-4, "{both:?}");
+        assert!((no.with_excerpt(no).contradicted - 0.9).abs() < 1e-4);
+    }
 
     #[test]
     fn a_request_has_each_text_once_and_its_pairs_in_order() {

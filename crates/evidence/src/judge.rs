@@ -9,14 +9,16 @@ use std::ops::Range;
 
 use crate::check::{Likeness, Options, Problem, ProblemKind, Status};
 use crate::claim::Claim;
+use crate::date::Date;
 use crate::decide::DecidedBy;
 use crate::derive::{self, Label};
 use crate::entail::Judgement;
 use crate::fact;
 use crate::limit::{self, Held};
 use crate::lists;
-use crate::number::Unit;
+use crate::number::{Number, Unit};
 use crate::polarity;
+use crate::quantities;
 use crate::spans::{Read, Spans};
 use crate::words::{Shape, Word};
 
@@ -180,6 +182,26 @@ pub(crate) fn judge(claim: &Claim, text: &str, wanted: &ClaimTerms, spans: &Span
     Verdict { status, score, problems, by: DecidedBy::Rules, coverage, contradicted_by: None, verifier: None }
 }
 
+/// Words from which a span has an excerpt.
+const EXCERPT_WORDS_MIN: usize = 30;
+/// Share of a span's words up to which sentences of it are an excerpt.
+const EXCERPT_SHARE_MAX: f32 = 0.7;
+
+/// The title of a span and its sentences closest to a claim; `None` if they share no word with it or are most of the span.
+pub(crate) fn excerpt(claim: &Claim, wanted: &ClaimTerms, read: &Read) -> Option<String> {
+    if read.words.len() < EXCERPT_WORDS_MIN {
+        return None;
+    }
+    let window = best_window(claim, wanted, read).filter(|window| window.mask != 0 || window.facts != 0)?;
+    let heads = read.sentences[..read.heads].last().filter(|_| window.sentences.start >= read.heads).map_or(0, |words| words.end);
+    if (window.words().len() + heads) as f32 > EXCERPT_SHARE_MAX * read.words.len() as f32 {
+        return None;
+    }
+    let title = read.words[..heads].last().map_or("", |word| &read.text[..word.range.end]);
+    let separator = if title.is_empty() { "" } else { ". " };
+    Some(format!("{title}{separator}{}.", window.text()))
+}
+
 /// The sentences of a span closest to a claim, as text.
 pub(crate) fn nearest(claim: &Claim, wanted: &ClaimTerms, read: &Read) -> Option<String> {
     best_window(claim, wanted, read).map(|window| window.text().to_owned())
@@ -210,44 +232,58 @@ fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, pr
         }
     };
     for number in &claim.numbers {
-        match limit::of_number(claim, number, reads) {
+        let held = limit::of_number(claim, number, reads);
+        let what = shown(&number.words);
+        let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
+        match held {
             Some(Held::Holds) => continue,
             Some(Held::Broken(given)) => {
-                let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
-                let what = shown(&number.words);
                 push(kind, what.clone(), format!("the limit {what} does not fit {given} in {place}"));
                 continue;
             }
-            None => {}
+            Some(Held::Open) | None => {}
         }
         let is_asked = labels.iter().any(|label| number.is_year() && label.numbers.iter().any(|asked| number.is_borne_out_by(asked)));
-        let is_given = reads.iter().any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given)));
+        let is_given = reads
+            .iter()
+            .any(|read| read.numbers.iter().any(|given| number.is_borne_out_by(given)) || has_year(number, read) || has_rank(claim, number, read));
         if let Some(counted) = derive::miscounted(claim, number, reads, spans) {
-            let what = shown(&number.words);
             push(ProblemKind::Number, what.clone(), format!("the number {what} is not what was counted: {counted}"));
         } else if !is_given
             && !is_asked
             && !reads.iter().any(|read| derive::confirms(claim, number, read))
             && !derive::is_calculated(claim, number, reads, options)
         {
-            let kind = if number.is_year() { ProblemKind::Date } else { ProblemKind::Number };
-            let noun = if number.is_year() { "the year" } else { "the number" };
-            let what = shown(&number.words);
-            push(kind, what.clone(), format!("{noun} {what} is not in {place}"));
+            if held == Some(Held::Open) {
+                push(ProblemKind::Undecided, what.clone(), format!("{place} neither states nor excludes the limit {what}"));
+            } else {
+                let noun = if number.is_year() { "the year" } else { "the number" };
+                push(kind, what.clone(), format!("{noun} {what} is not in {place}"));
+            }
         }
     }
     for date in &claim.dates {
-        match limit::of_date(claim, date, reads) {
+        let held = limit::of_date(claim, date, reads);
+        let what = shown(&date.words);
+        match held {
             Some(Held::Holds) => continue,
             Some(Held::Broken(given)) => {
-                let what = shown(&date.words);
                 push(ProblemKind::Date, what.clone(), format!("the limit {what} does not fit {given} in {place}"));
                 continue;
             }
-            None => {}
+            Some(Held::Open) | None => {}
         }
-        if !reads.iter().any(|read| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years))) {
-            let what = shown(&date.words);
+        let is_given = |date: &Date| reads.iter().any(|read| read.dates.iter().any(|given| date.is_borne_out_by(given, &read.years)));
+        if is_given(date) {
+            continue;
+        }
+        // `11 March` in a text without any year, for `11 March 2020`.
+        let is_without_year = reads.iter().all(|read| read.years.is_empty()) && is_given(&Date { year: None, ..date.clone() });
+        if held == Some(Held::Open) {
+            push(ProblemKind::Undecided, what.clone(), format!("{place} neither states nor excludes the limit {what}"));
+        } else if is_without_year {
+            push(ProblemKind::Undecided, what.clone(), format!("{place} has {what} without its year"));
+        } else {
             push(ProblemKind::Date, what.clone(), format!("the date {what} is not in {place}"));
         }
     }
@@ -299,6 +335,52 @@ fn facts(claim: &Claim, text: &str, held_to: &ClaimEvidence<'_>, place: &str, pr
         if !piece.is_empty() && !reads.iter().any(|read| read.text.contains(inner) || read.has_in_a_row(&piece)) {
             push(ProblemKind::Name, inner.to_owned(), format!("`{inner}` is not in {place}"));
         }
+    }
+}
+
+/// Whether a source has a year in another form: of `1994-07-28`, or the second of `2010–11`.
+fn has_year(number: &Number, read: &Read) -> bool {
+    let year_at =
+        |words: &[Word], at: usize| words[at].plain.parse::<u32>().ok().filter(|year| words[at].plain.len() == 4 && (1000..=2100).contains(year));
+    // The year that two digits stand for after a full year and a dash.
+    let short_year_at = |words: &[Word], at: usize| {
+        let first = at.checked_sub(1).and_then(|before| year_at(words, before)).filter(|_| words[at].joined && words[at].plain.len() == 2)?;
+        let year = first / 100 * 100 + words[at].plain.parse::<u32>().ok()?;
+        (year == first + 1).then_some(year)
+    };
+    if !number.is_year() {
+        return false;
+    }
+    let year = number.value as u32;
+    read.years.contains(&year) || (1..read.words.len()).any(|at| short_year_at(&read.words, at) == Some(year))
+}
+
+/// `season 2` for `the second season`, and the other way round.
+fn has_rank(claim: &Claim, number: &Number, read: &Read) -> bool {
+    let noun = |words: &[Word], at: Option<usize>| {
+        at.and_then(|at| words.get(at)).filter(|word| word.is_content() && !word.breaks).map(|word| word.stem.clone())
+    };
+    let rank_at = |at: usize| {
+        let is_digits = read.words.get(at + 1).is_some_and(|next| next.joined && matches!(next.plain.as_str(), "st" | "nd" | "rd" | "th"));
+        let value = if is_digits { read.words[at].plain.parse().ok() } else { quantities::ordinal_word(&read.words[at].plain) };
+        value.map(|value: f64| (value, at + 1 + usize::from(is_digits)))
+    };
+    match number.unit {
+        Unit::None if number.words.len() == 1 && number.value <= 100.0 => {
+            let Some(wanted) = noun(&claim.words, number.words.start.checked_sub(1)) else { return false };
+            (0..read.words.len())
+                .any(|at| rank_at(at).is_some_and(|(value, next)| value == number.value && noun(&read.words, Some(next)).as_ref() == Some(&wanted)))
+        }
+        Unit::Ordinal => {
+            let Some(wanted) = noun(&claim.words, Some(number.words.end)) else { return false };
+            let is_numbered = |given: &Number| {
+                given.unit == Unit::None
+                    && given.value == number.value
+                    && noun(&read.words, given.words.start.checked_sub(1)).as_ref() == Some(&wanted)
+            };
+            read.numbers.iter().any(is_numbered)
+        }
+        _ => false,
     }
 }
 

@@ -16,7 +16,7 @@ use crate::claim::claim;
 use crate::conflict::{Candidate, Conflict, candidates};
 use crate::decide::{CombinedScore, DecidedBy, Finding, ModelVerdict, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
-use crate::judge::{ClaimTerms, Verdict};
+use crate::judge::{ClaimTerms, Verdict, excerpt};
 use crate::language::is_english;
 use crate::sentences::{Kind, Unit, units};
 use crate::span::Form;
@@ -33,7 +33,8 @@ const LOOKED_UP_MAX: usize = 5;
 /// A sentence, and its spans, from 1.
 type Key = (String, Vec<usize>);
 
-/// Pairs for a model: each sentence of an answer with the spans it cites and the nearest ones, alone, and the cited ones together.
+/// Pairs for a model: each sentence of an answer with the spans it cites and the nearest ones, whole and as an excerpt, and the cited ones
+/// together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Questions {
     asked: Vec<(Key, String)>,
@@ -132,7 +133,8 @@ impl Questions {
                 cites.push(*number);
             }
         }
-        let nearest = spans.nearest_spans(&ClaimTerms::new(&claim, spans)).into_iter().map(|index| index + 1).filter(is_prose);
+        let wanted = ClaimTerms::new(&claim, spans);
+        let nearest = spans.nearest_spans(&wanted).into_iter().map(|index| index + 1).filter(is_prose);
         let nearest: Vec<usize> = nearest.take(if cites.is_empty() { LOOKED_UP_MAX } else { NEAREST_MAX }).collect();
         let together = match (cites.as_slice(), nearest.as_slice()) {
             ([], [first, second, ..]) => vec![*first, *second],
@@ -142,7 +144,13 @@ impl Questions {
         let alone: Vec<Vec<usize>> = cites.iter().copied().chain(others).map(|number| vec![number]).collect();
         for numbers in alone.into_iter().chain((together.len() > 1).then_some(together)) {
             let texts: Vec<String> = numbers.iter().filter_map(|number| spans.get(*number)).map(text_of).collect();
-            self.asked.push(((normalized(&unit.words), numbers), texts.join(" ")));
+            let key = (normalized(&unit.words), numbers);
+            let excerpt = match key.1.as_slice() {
+                [number] => excerpt(&claim, &wanted, &spans.read[number - 1]),
+                _ => None,
+            };
+            self.asked.push((key.clone(), texts.join(" ")));
+            self.asked.extend(excerpt.map(|excerpt| (key, excerpt)));
         }
     }
 
@@ -164,7 +172,10 @@ impl Questions {
         }
         let (own, between) = judgements.split_at(self.asked.len());
         let conflicts = self.candidates.into_iter().zip(between.chunks(Candidate::PAIRS)).filter_map(|(one, judged)| one.judged(judged)).collect();
-        let found = self.asked.into_iter().map(|(key, _)| key).zip(own.iter().copied()).collect();
+        let mut found: BTreeMap<Key, Judgement> = BTreeMap::new();
+        for ((key, _), judgement) in self.asked.into_iter().zip(own) {
+            found.entry(key).and_modify(|whole| *whole = whole.with_excerpt(*judgement)).or_insert(*judgement);
+        }
         Some(Judged { found, weights, decisions: BTreeMap::new(), conflicts })
     }
 }

@@ -2,8 +2,10 @@
 //!
 //! An amount is compared only with amounts of the same unit, and of the same counted thing if it has no unit; a year or a date only with
 //! years and dates, and with none that is itself given as a limit. If all of them lie on the claimed side, the limit holds, if none does,
-//! it is broken. In every other case the number or date of the limit must be in the source itself, as without a limit. `since 1975` and
-//! `until 1975` are no limits: they say when something began or ended.
+//! it is broken. If they lie on both sides, one that is close to the limit decides where the others are far from it, because a limit is
+//! mostly drawn near the amount it is about; otherwise the limit is open. An amount close to the limit that counts something else, or the
+//! same by another name, can leave it open too. In every other case the number or date of the limit must be in the source itself, as
+//! without a limit. `since 1975` and `until 1975` are no limits: they say when something began or ended.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -29,10 +31,30 @@ pub(crate) enum Held {
     Holds,
     /// The first amount or time on the other side, as in the source.
     Broken(String),
+    /// The sources have comparable amounts or times, but these do not decide it.
+    Open,
 }
 
 /// Whether two values compare as wished, where that is known.
-type Compared = Option<bool>;
+type IsMet = Option<bool>;
+
+/// An amount or a time of a source beside the limit of the claim.
+struct Compared {
+    is_met: IsMet,
+    /// Whether the source gives it as a limit too.
+    is_limit: bool,
+    /// From the limit: relative to it for amounts, in days for times.
+    distance: f64,
+    /// As in the source.
+    given: String,
+}
+
+/// Distance up to which an amount is close to a limit, relative to the limit.
+const NEAR_SHARE: f64 = 0.1;
+/// The same for times.
+const NEAR_DAYS: f64 = 400.0;
+/// How many times as far the amounts on the other side of a limit must be.
+const FAR_TIMES: f64 = 3.0;
 
 /// `None` if the number has no limit, or nothing in the sources decides it.
 pub(crate) fn of_number(claim: &Claim, number: &Number, reads: &[&Read]) -> Option<Held> {
@@ -42,23 +64,28 @@ pub(crate) fn of_number(claim: &Claim, number: &Number, reads: &[&Read]) -> Opti
     }
     let limit = of_amount(&claim.words, &number.words)?;
     let noun = counted_thing(&claim.words, number);
-    let mut compared = Vec::new();
-    for read in reads {
-        let same = |given: &&Number| {
-            number.is_comparable_with(given) && (number.unit != Unit::None || noun.is_some() && counted_thing(&read.words, given) == noun)
+    let comparable =
+        reads.iter().flat_map(|read| read.numbers.iter().filter(|given| number.is_comparable_with(given)).map(move |given| (read, given)));
+    let (same, other): (Vec<_>, Vec<_>) =
+        comparable.partition(|(read, given)| number.unit != Unit::None || noun.is_some() && counted_thing(&read.words, given) == noun);
+    let compare = |(read, given): (&&Read, &Number)| {
+        let side = of_amount(&read.words, &given.words);
+        let is_met = match side {
+            Some(side) => side.against(limit, given.in_base_unit(), number.in_base_unit()),
+            None => {
+                let (low, high) = given.interval();
+                limit.is_met(low, high, number.in_base_unit(), false)
+            }
         };
-        for given in read.numbers.iter().filter(same) {
-            let met = match of_amount(&read.words, &given.words) {
-                Some(side) => side.against(limit, given.in_base_unit(), number.in_base_unit()),
-                None => {
-                    let (low, high) = given.interval();
-                    limit.is_met(low, high, number.in_base_unit(), false)
-                }
-            };
-            compared.push((met, shown(read, &given.words)));
-        }
+        let distance = (given.in_base_unit() - number.in_base_unit()).abs() / number.in_base_unit().abs().max(f64::MIN_POSITIVE);
+        Compared { is_met, is_limit: side.is_some(), distance, given: shown(read, &given.words) }
+    };
+    let same: Vec<Compared> = same.into_iter().map(compare).collect();
+    if !same.is_empty() {
+        return decided(same, NEAR_SHARE);
     }
-    all(compared)
+    let is_near = |one: &Compared| one.distance <= NEAR_SHARE && one.is_met != Some(false);
+    other.into_iter().map(compare).any(|one| is_near(&one)).then_some(Held::Open)
 }
 
 /// The same for a date.
@@ -78,12 +105,22 @@ fn shown(read: &Read, words: &Range<usize>) -> String {
     read.text[read.words[words.start].range.start..read.words[words.end - 1].range.end].trim().to_owned()
 }
 
-fn all(compared: Vec<(Compared, String)>) -> Option<Held> {
-    let first = compared.first()?.0?;
-    if compared.iter().any(|(met, _)| *met != Some(first)) {
+/// `None` if nothing is comparable, or only limits and approximate amounts that neither meet nor break it.
+fn decided(mut compared: Vec<Compared>, near: f64) -> Option<Held> {
+    let held = |one: Compared| if one.is_met == Some(true) { Held::Holds } else { Held::Broken(one.given) };
+    let first = compared.first()?.is_met;
+    if first.is_some() && compared.iter().all(|one| one.is_met == first) {
+        return Some(held(compared.swap_remove(0)));
+    }
+    // A limit of the source is a fact of its own, also beside other amounts.
+    if compared.iter().any(|one| one.is_limit) || !compared.iter().any(|one| one.is_met == Some(true)) {
         return None;
     }
-    Some(if first { Held::Holds } else { Held::Broken(compared.into_iter().next()?.1) })
+    let at = (0..compared.len()).min_by(|a, b| compared[*a].distance.total_cmp(&compared[*b].distance))?;
+    let nearest = compared.swap_remove(at);
+    let is_far = |other: &Compared| other.is_met == nearest.is_met || other.distance > near && other.distance >= nearest.distance * FAR_TIMES;
+    let is_decisive = nearest.is_met.is_some() && nearest.distance <= near && compared.iter().all(is_far);
+    Some(if is_decisive { held(nearest) } else { Held::Open })
 }
 
 impl Limit {
@@ -96,14 +133,14 @@ impl Limit {
     }
 
     /// A limit of the source at `given` beside one of the claim at `claimed`. It can exclude the claim's. Otherwise it is a fact of its own
-    /// (`at least 60% must be forest`, `up to 200 litres`), which the claim must repeat.
-    fn against(self, limit: Limit, given: f64, claimed: f64) -> Compared {
+    /// (`at least 60% must be forest`, `up to 200 litres`, `under 12 months`), which the claim must repeat.
+    fn against(self, limit: Limit, given: f64, claimed: f64) -> IsMet {
         let (low, high) = if self.is_lower { (given, f64::INFINITY) } else { (f64::NEG_INFINITY, given) };
         limit.is_met(low, high, claimed, !self.is_inclusive).filter(|is_met| !is_met)
     }
 
     /// Whether every value from `low` to `high` meets the limit; `None` if only some do. `is_open` excludes the finite ends.
-    fn is_met(self, low: f64, high: f64, limit: f64, is_open: bool) -> Compared {
+    fn is_met(self, low: f64, high: f64, limit: f64, is_open: bool) -> IsMet {
         let near = limit.abs() * 1e-9;
         // Both sides as "above".
         let (low, high, limit) = if self.is_lower { (low, high, limit) } else { (-high, -low, -limit) };
@@ -219,6 +256,13 @@ impl Time {
             (Some(_), None) => None,
         }
     }
+
+    /// About how many days lie between two times; `None` if only one has a year.
+    fn days_to(&self, other: &Time) -> Option<f64> {
+        let days =
+            |time: &Time| 365.0 * f64::from(time.year.unwrap_or(0)) + 30.4 * f64::from(time.month.unwrap_or(6)) + f64::from(time.day.unwrap_or(15));
+        (self.year.is_some() == other.year.is_some()).then(|| (days(self) - days(other)).abs())
+    }
 }
 
 fn of_times(limit: Limit, claimed: &Time, reads: &[&Read]) -> Option<Held> {
@@ -229,18 +273,20 @@ fn of_times(limit: Limit, claimed: &Time, reads: &[&Read]) -> Option<Held> {
             read.numbers.iter().filter(|number| number.is_year() && !is_dated(number)).map(|number| (Some(Time::of_year(number)), &number.words));
         let dates = read.dates.iter().map(|date| (Time::of_date(date), &date.words));
         for (time, words) in years.chain(dates) {
-            let met = time.and_then(|time| claimed.compare(&time)).and_then(|order| {
+            let side = of_time(&read.words, words);
+            let is_met = time.and_then(|time| claimed.compare(&time)).and_then(|order| {
                 // Where the given time lies beside the claimed one.
                 let given = f64::from(order.reverse() as i8);
-                match of_time(&read.words, words) {
+                match side {
                     Some(side) => side.against(limit, given, 0.0),
                     None => limit.is_met(given, given, 0.0, false),
                 }
             });
-            compared.push((met, shown(read, words)));
+            let distance = time.and_then(|time| claimed.days_to(&time)).unwrap_or(f64::INFINITY);
+            compared.push(Compared { is_met, is_limit: side.is_some(), distance, given: shown(read, words) });
         }
     }
-    all(compared)
+    decided(compared, NEAR_DAYS)
 }
 
 #[cfg(test)]
@@ -271,6 +317,9 @@ mod tests {
             ("The choir was founded after April 1948.", "The choir was founded on 3 May 1948."),
             ("The choir was founded prior to June 1948.", "The choir was founded on 3 May 1948."),
             ("The choir was founded in or before 1948.", "The choir was founded in 1948."),
+            // The amount close to the limit decides.
+            ("The ferry cost more than $70 million.", "The ferry cost $71.5 million, against a grant of $12 million."),
+            ("The choir ended its tour after August 1930.", "The choir began its tour in December 1928 and ended it in September 1930."),
         ] {
             assert_eq!(problems(claim, source), (Status::Supported, Vec::new()), "{claim} {source}");
         }
@@ -287,6 +336,7 @@ mod tests {
             ("The choir was founded before 1948.", "The choir was founded in 1948.", ProblemKind::Date),
             ("The choir was founded after 1950.", "The choir was founded in 1948.", ProblemKind::Date),
             ("The choir was founded after May 1948.", "The choir was founded on 3 May 1948.", ProblemKind::Date),
+            ("The ferry cost more than $70 million.", "The ferry cost $69.5 million, of $120 million for the fleet.", ProblemKind::Number),
         ] {
             let (status, found) = problems(claim, source);
             assert_eq!((status, found.first()), (Status::Unsupported, Some(&kind)), "{claim} {source} {found:?}");
@@ -304,6 +354,19 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_between_the_amounts_of_the_source_is_open_and_not_supported_by_the_rules() {
+        for (claim, source) in [
+            ("The orchard sold more than 300 crates of pears.", "The orchard sold 412 crates of pears, and 120 crates of plums."),
+            ("The choir was founded before 1960.", "The choir was founded in 1948 and dissolved in 1971."),
+            // Another word for what is counted, and a close amount.
+            ("She played for the team less than 103 times.", "She played for the team with 101 appearances."),
+        ] {
+            let (status, found) = problems(claim, source);
+            assert_eq!((status, found.first()), (Status::Unsupported, Some(&ProblemKind::Undecided)), "{claim} {source} {found:?}");
+        }
+    }
+
+    #[test]
     fn a_limit_without_a_comparable_amount_stays_strict() {
         for (claim, source) in [
             // Another thing, another unit, nothing counted, amounts on both sides, limits of the source, a date too rough.
@@ -313,6 +376,8 @@ mod tests {
             ("The orchard sold more than 300 crates of pears.", "The orchard sold 412 crates of pears, and 120 crates of plums."),
             ("The orchard sold more than 300 crates of pears.", "The orchard sold more than 200 crates of pears."),
             ("The barrel takes up to 300 litres.", "The barrel takes up to 200 litres."),
+            ("Children under 16 years need a permit.", "Children under 12 years need a permit."),
+            ("The rate stays below 7.5 percent.", "The rate of 7.2 percent rose and stays below 5 percent."),
             ("The choir was founded before 1960.", "The choir was founded in 1948 and dissolved in 1971."),
             ("The choir was founded after June 1948.", "The choir was founded in 1948."),
             ("The choir has sung since 1940.", "The choir has sung since 1948."),

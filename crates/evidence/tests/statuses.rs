@@ -75,3 +75,62 @@ fn likeness_lifts_a_paraphrase_and_never_a_wrong_fact() {
         assert_ne!(status(wrong, &vouched), Status::Supported, "{wrong}");
     }
 }
+
+/// The status of one claim about one text, with its problems.
+fn about(claim: &str, text: &str) -> (Status, Vec<String>) {
+    let spans = [Span { text: text.into(), source: "t.t".into(), ..Span::default() }];
+    let sentence = check(&format!("{claim} [1]"), &spans, &Options::default()).sentences.remove(0);
+    (sentence.status, sentence.problems.into_iter().map(|problem| problem.words).collect())
+}
+
+#[test]
+fn years_and_ranks_are_found_in_other_forms() {
+    for (claim, text) in [
+        ("Rodríguez caught the perfect game in 1994.", "Rodríguez caught the perfect game on 1994-07-28."),
+        ("The club had a debt in the 2010-2011 season.", "The club had a debt in the 2010–11 season."),
+        ("Critics praised season 1 of the series.", "Critics praised the first season of the series."),
+        ("Critics praised the third season of the series.", "Critics praised season 3 of the series."),
+    ] {
+        assert_eq!(about(claim, text), (Status::Supported, Vec::new()), "{claim}");
+    }
+    for (claim, text) in [
+        ("Rodríguez caught the perfect game in 1995.", "Rodríguez caught the perfect game on 1994-07-28."),
+        ("The club had a debt in the 2010-2012 season.", "The club had a debt in the 2010–11 season."),
+        ("Critics praised season 2 of the series.", "Critics praised the first season of the series."),
+        ("Critics praised season 1 of the series.", "Critics praised the first episode of the series."),
+        ("Critics praised the third season of the series.", "Critics praised season 4 of the series."),
+    ] {
+        assert_eq!(about(claim, text).0, Status::Unsupported, "{claim}");
+    }
+}
+
+#[test]
+fn a_date_without_its_year_is_undecided() {
+    let text = "11 March: the ministry confirmed two new cases in the capital.";
+    let (status, problems) = about("The ministry confirmed two new cases in the capital on 11 March 2020.", text);
+    assert_eq!((status, problems), (Status::Unsupported, vec!["[1] has 11 March 2020 without its year".to_owned()]));
+    let (_, problems) = about("The ministry confirmed two new cases in the capital on 12 March 2020.", text);
+    assert_eq!(problems, ["the date 12 March 2020 is not in [1]"]);
+}
+
+#[test]
+fn a_title_in_quotation_marks_is_a_name() {
+    let text = "She recorded the album The Glass Harbour with Ida Holm in Bergen.";
+    assert_eq!(about("She recorded “The Glass Harbour” with Ida Holm in Bergen.", text), (Status::Supported, Vec::new()));
+    let (status, problems) = about("She recorded “The Glass Lighthouse” with Ida Holm in Bergen.", text);
+    assert_eq!((status, problems), (Status::Unsupported, vec!["the name Lighthouse (of “Glass Lighthouse”) is not in [1]".to_owned()]));
+    assert_eq!(about("She recorded the album and said “never again”.", text).0, Status::Unsupported);
+}
+
+#[test]
+fn an_excerpt_is_the_title_and_the_sentences_nearest_to_a_text() {
+    let filler = "Boats leave the quay every morning and come back when it is dark. The museum shows old nets, oars and barrels to its visitors.";
+    let text = format!("{filler} The lighthouse was built by Ida Holm. {filler}");
+    let spans = [
+        Span { title: Some("Harbour".into()), text, source: "t.t".into(), ..Span::default() },
+        Span { text: "The lighthouse was built by Ida Holm.".into(), source: "t.t".into(), ..Span::default() },
+    ];
+    let excerpts = Spans::new(&spans).excerpts("Ida Holm built the lighthouse.");
+    assert_eq!(excerpts, [Some("Harbour. The lighthouse was built by Ida Holm.".to_owned()), None]);
+    assert_eq!(Spans::new(&spans).excerpts("Ostriches run."), [None, None]);
+}

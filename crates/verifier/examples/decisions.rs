@@ -1,12 +1,13 @@
-//! What the rules and the model find about claims, with all that the decision depends on: `decisions < claims.jsonl > decisions.jsonl`.
+//! What the rules and the model find about claims, with all that the decision depends on: `decisions [WEIGHTS TOKENIZER] < claims.jsonl > decisions.jsonl`.
 //!
-//! A line in: `{"claim", "evidence": [texts]}`. The first line out has the weights of the rules, each other one `{supported, problems, coverage, words, model, contradicted}`, for choosing the constants of
-//! `evidence/src/decide.rs` on the development split (`lab/train/choose.py`).
+//! A line in: `{"claim", "evidence": [texts]}`. The first line out has the weights of the rules, each other one `{supported, problems, coverage, words, model, contradicted, excerpt,
+//! excerpt_contradicted}`, for choosing the constants of `evidence/src/decide.rs` on the development split (`lab/train/choose.py`). `excerpt` is null where no text has one. Without arguments the weights of
+//! this binary judge.
 
 use std::io::Write as _;
 
 use baton_verifier::Verifier;
-use evidence::{Entailment as _, Options, Pair, Sentence, Span, Status, check};
+use evidence::{Entailment as _, Options, Pair, Sentence, Span, Spans, Status, check};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -20,25 +21,41 @@ struct Line {
 const BATCH_CLAIMS: usize = 256;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let model = Verifier::shared().map_err(|error| error.to_string())?;
+    let files: Vec<String> = std::env::args().skip(1).collect();
+    let loaded;
+    let model: &Verifier<'_> = match files.as_slice() {
+        [] => Verifier::shared().map_err(|error| error.to_string())?,
+        [weights, tokenizer] => {
+            // The weights stay for the whole process, as they do in the binary.
+            let weights: &'static [u8] = Box::leak(std::fs::read(weights)?.into_boxed_slice());
+            loaded = Verifier::load(weights, &std::fs::read(tokenizer)?)?;
+            &loaded
+        }
+        _ => return Err("decisions [WEIGHTS TOKENIZER]".into()),
+    };
     let lines: Vec<Line> =
         std::io::stdin().lines().map(|line| Ok(serde_json::from_str(&line?)?)).collect::<Result<_, Box<dyn std::error::Error>>>()?;
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     writeln!(out, "{}", json!({ "weights": model.weights() }))?;
     for batch in lines.chunks(BATCH_CLAIMS) {
-        let joined: Vec<String> = batch.iter().map(|line| line.evidence.join(" ")).collect();
-        let pairs = batch.iter().zip(&joined).flat_map(|(line, joined)| {
-            let all = line.evidence.iter().map(String::as_str).chain((line.evidence.len() > 1).then_some(joined.as_str()));
-            all.map(|evidence| Pair { evidence, claim: &line.claim })
-        });
+        let span = |text: &String| Span { text: text.clone(), source: "decisions".to_owned(), ..Span::default() };
+        let spans: Vec<Vec<Span>> = batch.iter().map(|line| line.evidence.iter().map(span).collect()).collect();
+        let wholes: Vec<Vec<String>> = batch
+            .iter()
+            .map(|line| line.evidence.iter().cloned().chain((line.evidence.len() > 1).then(|| line.evidence.join(" "))).collect())
+            .collect();
+        let excerpts: Vec<Vec<String>> =
+            batch.iter().zip(&spans).map(|(line, spans)| Spans::new(spans).excerpts(&line.claim).into_iter().flatten().collect()).collect();
+        let pairs = batch
+            .iter()
+            .zip(wholes.iter().zip(&excerpts))
+            .flat_map(|(line, (wholes, excerpts))| wholes.iter().chain(excerpts).map(|evidence| Pair { evidence, claim: &line.claim }));
         let mut judged = model.judge(&pairs.collect::<Vec<_>>()).into_iter();
-        for line in batch {
-            let count = line.evidence.len() + usize::from(line.evidence.len() > 1);
-            let own: Vec<_> = judged.by_ref().take(count).collect();
+        for (((line, spans), wholes), excerpts) in batch.iter().zip(&spans).zip(&wholes).zip(&excerpts) {
+            let own: Vec<_> = judged.by_ref().take(wholes.len()).collect();
+            let near: Vec<_> = judged.by_ref().take(excerpts.len()).collect();
             let cites: String = (1..=line.evidence.len()).map(|number| format!("[{number}]")).collect();
-            let span = |text: &String| Span { text: text.clone(), source: "decisions".to_owned(), ..Span::default() };
-            let spans: Vec<Span> = line.evidence.iter().map(span).collect();
-            let checked = check(&format!("{} {cites}", line.claim), &spans, &Options::default());
+            let checked = check(&format!("{} {cites}", line.claim), spans, &Options::default());
             let worst: Option<&Sentence> = checked
                 .sentences
                 .iter()
@@ -52,6 +69,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 "words": line.evidence.iter().map(|text| text.split_whitespace().count()).sum::<usize>(),
                 "model": own.iter().map(|one| one.supported).fold(0.0, f32::max),
                 "contradicted": own.iter().map(|one| one.contradicted).fold(0.0, f32::max),
+                "excerpt": near.iter().map(|one| one.supported).reduce(f32::max),
+                "excerpt_contradicted": near.iter().map(|one| one.contradicted).reduce(f32::max),
             });
             writeln!(out, "{found}")?;
         }

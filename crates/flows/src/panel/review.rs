@@ -206,7 +206,7 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
             ProblemKind::Quotation => FindingKind::WrongQuotation,
             ProblemKind::Negation | ProblemKind::Contradicted => FindingKind::Contradiction,
             ProblemKind::Swapped if sentence.status == Status::Unsupported => FindingKind::Contradiction,
-            ProblemKind::Opposite | ProblemKind::Swapped => FindingKind::Doubtful,
+            ProblemKind::Opposite | ProblemKind::Swapped | ProblemKind::Undecided => FindingKind::Doubtful,
             ProblemKind::Address | ProblemKind::Words | ProblemKind::NoSuchSpan | ProblemKind::NoSource => continue,
         };
         // A name or a number from the question itself is not invented.
