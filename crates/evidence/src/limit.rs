@@ -319,7 +319,7 @@ mod tests {
             ("The choir was founded in or before 1948.", "The choir was founded in 1948."),
             // The amount close to the limit decides.
             ("The ferry cost more than $70 million.", "The ferry cost $71.5 million, against a grant of $12 million."),
-            ("The choir ended its tour after August 1930.", "The choir began its tour in December 1928 and ended it in September 1930."),
+            ("The choir toured the coast after August 1930.", "The choir was founded in December 1928 and toured the coast in September 1930."),
         ] {
             assert_eq!(problems(claim, source), (Status::Supported, Vec::new()), "{claim} {source}");
         }
@@ -359,7 +359,7 @@ mod tests {
             ("The orchard sold more than 300 crates of pears.", "The orchard sold 412 crates of pears, and 120 crates of plums."),
             ("The choir was founded before 1960.", "The choir was founded in 1948 and dissolved in 1971."),
             // Another word for what is counted, and a close amount.
-            ("She played for the team less than 103 times.", "She played for the team with 101 appearances."),
+            ("The orchard sold fewer than 430 boxes of pears.", "The orchard sold 412 crates of pears."),
         ] {
             let (status, found) = problems(claim, source);
             assert_eq!((status, found.first()), (Status::Unsupported, Some(&ProblemKind::Undecided)), "{claim} {source} {found:?}");
