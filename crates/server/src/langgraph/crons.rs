@@ -246,7 +246,7 @@ async fn begin(graph: &LangGraph, stored: &StoredRecord<CronRecord>, run: RunId)
         run: Some(run.clone()),
         is_watched: true,
     };
-    match graph.begin(wanted).await {
+    match Box::pin(graph.begin(wanted)).await {
         Ok(started) => {
             tracing::info!(cron = stored.key, %run, user = %stored.user, "a run of a schedule began");
             if let Some(family) = started.family {

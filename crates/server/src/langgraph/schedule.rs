@@ -113,7 +113,7 @@ async fn begin(graph: &LangGraph, stored: &StoredRecord<Queued>) -> Result<bool,
     let has_begun = graph.store().run(run).await.map_err(crate::problem::Problem::from)?.is_some();
     if !has_begun {
         let wanted = BeginRequest { caller: &caller, thread: thread_id, request: request.clone(), run: Some(run.clone()), is_watched: true };
-        match graph.begin(wanted).await {
+        match Box::pin(graph.begin(wanted)).await {
             Ok(started) => {
                 if let Some(family) = started.family {
                     stream::expect(family);
