@@ -143,9 +143,9 @@ mod tests {
             (json!({ "goto": "a", "resume": 1 }), "not both"),
         ] {
             let refused = target(&request(command.clone())).err().unwrap();
-            assert!(refused.words().contains(words), "{command}: {}", refused.words());
+            assert!(refused.message().contains(words), "{command}: {}", refused.message());
         }
         let with_input = RunCreate { input: Some(json!({ "x": 1 })), ..request(json!({ "goto": "a" })) };
-        assert!(target(&with_input).err().unwrap().words().contains("no input"));
+        assert!(target(&with_input).err().unwrap().message().contains("no input"));
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct RunRecord {
     pub(super) metadata: Map<String, Value>,
     pub(super) multitask_strategy: Option<MultitaskStrategy>,
     pub(super) thread: String,
-    /// What its events are to be told as, in the stream of its thread too.
+    /// The stream modes of its events, also in the stream of its thread.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) stream_modes: Vec<StreamMode>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]

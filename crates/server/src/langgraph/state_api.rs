@@ -348,7 +348,7 @@ async fn update(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<S
     let new = graph.update_state(&caller.who, &thread, values, from.as_deref()).await?;
     if graph.is_followed(&thread.engine) {
         let thread = graph.thread(&caller.who, &id).await?;
-        graph.tell_state(&thread.engine, &graph.now(&thread).await?);
+        graph.send_state(&thread.engine, &graph.now(&thread).await?);
     }
     let checkpoint = json!({ "thread_id": thread.id, "checkpoint_ns": "", "checkpoint_id": new });
     Ok(json_of(StatusCode::OK, &json!({ "checkpoint": checkpoint, "configurable": checkpoint, "checkpoint_id": new })))

@@ -604,42 +604,42 @@ async fn p3_a_threads_stream_tells_its_runs_one_after_another() {
     let mut ends = server.open(&format!("{path}?stream_mode=lifecycle"), &[]).await;
     server.json("POST", &wait, with(asks("tool"), json!({ "stream_mode": ["updates"] }))).await;
     server.json("POST", &wait, asks("two")).await;
-    let told = all.until_done(2).await;
+    let events = all.until_done(2).await;
     let run = |frames: &[Frame]| frames[0].1["run_id"].clone();
-    let second = told.iter().position(|(_, data, _)| data["status"] == "run_done").unwrap() + 1;
-    let (first, other) = told.split_at(second);
+    let second = events.iter().position(|(_, data, _)| data["status"] == "run_done").unwrap() + 1;
+    let (first, other) = events.split_at(second);
     assert!(names(first).contains(&"updates") && !names(first).contains(&"values"), "{first:?}");
     assert!(names(other).contains(&"values") && !names(other).contains(&"updates") && run(first) != run(other), "{other:?}");
     assert_eq!((names(first)[0], &first.last().unwrap().1["run_id"]), ("metadata", &run(first)));
     assert_eq!(names(&ends.until_done(2).await), ["metadata"; 4]);
     // From any frame on, the rest; and from the first one.
     let mut cuts = 0;
-    for (at, (.., id)) in told.iter().enumerate().filter(|(at, (.., id))| id.is_some() && at + 1 < told.len()) {
-        let left = dones(&told[at + 1..]);
+    for (at, (.., id)) in events.iter().enumerate().filter(|(at, (.., id))| id.is_some() && at + 1 < events.len()) {
+        let left = dones(&events[at + 1..]);
         let rest = server.open(&path, &[("last-event-id", id.as_deref().unwrap())]).await.until_done(left).await;
-        assert_eq!(rest, told[at + 1..], "after {at}");
+        assert_eq!(rest, events[at + 1..], "after {at}");
         cuts += 1;
     }
-    assert!(cuts > 4, "{told:?}");
-    assert_eq!(server.open(&path, &[("last-event-id", "-1")]).await.until_done(2).await, told);
-    // A run that waits is told as done, and goes on when it is answered.
+    assert!(cuts > 4, "{events:?}");
+    assert_eq!(server.open(&path, &[("last-event-id", "-1")]).await.until_done(2).await, events);
+    // A run that waits counts as done, and goes on when it is answered.
     server.json("POST", &wait, asks("ask")).await;
-    let told = all.until_done(3).await;
-    assert!(told.iter().any(|(_, data, _)| data["__interrupt__"].is_array()), "{told:?}");
+    let events = all.until_done(3).await;
+    assert!(events.iter().any(|(_, data, _)| data["__interrupt__"].is_array()), "{events:?}");
     let mut late = server.open(&path, &[]).await;
     server.json("POST", &wait, json!({ "assistant_id": "answers", "command": { "resume": "yes" } })).await;
     for stream in [&mut all, &mut late] {
         let runs = dones(&stream::parsed(&stream.text)) + 1;
-        let told = stream.until_done(runs).await;
-        let (_, values, _) = told.iter().rev().find(|(name, ..)| name == "values").unwrap();
-        assert_eq!(last(values), "to ask after 0: \"yes\"", "{told:?}");
+        let events = stream.until_done(runs).await;
+        let (_, values, _) = events.iter().rev().find(|(name, ..)| name == "values").unwrap();
+        assert_eq!(last(values), "to ask after 0: \"yes\"", "{events:?}");
     }
     // What a client writes, and what is wrong.
     let mut states = server.open(&format!("{path}?stream_mode=state_update"), &[]).await;
     server.json("POST", &format!("/threads/{thread}/state"), json!({ "values": { "mood": "dry" } })).await;
     let chunk = tokio::time::timeout(Duration::from_secs(20), states.response.chunk()).await.unwrap().unwrap().unwrap();
-    let told = stream::parsed(std::str::from_utf8(&chunk).unwrap());
-    assert_eq!((names(&told), &told[0].1["state"]["values"]["mood"]), (vec!["state_update"], &json!("dry")));
+    let events = stream::parsed(std::str::from_utf8(&chunk).unwrap());
+    assert_eq!((names(&events), &events[0].1["state"]["values"]["mood"]), (vec!["state_update"], &json!("dry")));
     assert_eq!(server.refused("GET", &format!("{path}?stream_mode=values"), Value::Null).await.0, 422);
     let (status, text) = server.send("GET", &path, Value::Null, &[("last-event-id", "17-0")]).await;
     assert_eq!(status, 422, "{text}");

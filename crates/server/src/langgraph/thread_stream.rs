@@ -8,7 +8,7 @@
 //!
 //! The stream ends when its reader leaves or the thread is deleted. Runs that begin in this process are announced, and watched from before they begin; those
 //! that begin elsewhere are found in the store. An id is the run's, a slash, and the position in that run's own stream; a reader that comes back with it gets
-//! the rest of that run and those after it. `lifecycle` tells only beginnings and ends, `state_update` the states that clients write.
+//! the rest of that run and those after it. `lifecycle` has only beginnings and ends, `state_update` the states that clients write.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -103,15 +103,15 @@ impl LangGraph {
         !self.0.open_streams.of(thread).is_empty()
     }
 
-    /// Tells those who follow a thread that a client wrote its state.
-    pub(super) fn tell_state(&self, thread: &ThreadId, state: &Value) {
+    /// Sends the state that a client wrote to those who follow the thread.
+    pub(super) fn send_state(&self, thread: &ThreadId, state: &Value) {
         for to in self.0.open_streams.of(thread) {
             let _ = to.try_send(Signal::Wrote(state.clone()));
         }
     }
 }
 
-/// What a reader wants to be told.
+/// The kinds of events that a reader asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct ThreadModes {
     runs: bool,
@@ -148,7 +148,7 @@ impl ThreadModes {
 struct ThreadPosition {
     run: RunId,
     position: StreamPosition,
-    /// It was told that the run came to rest.
+    /// The end of the run, or its wait for a person, was sent.
     is_done: bool,
 }
 
@@ -193,7 +193,7 @@ async fn join(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<Str
     Ok(stream::response(receiver, open))
 }
 
-/// Runs in the order in which they began; of those that began in the same millisecond, which were told.
+/// Runs in the order in which they began; of those that began in the same millisecond, which were sent.
 struct Place {
     ms: i64,
     runs: Vec<RunId>,
@@ -206,7 +206,7 @@ struct ThreadTask {
     modes: ThreadModes,
     to: mpsc::Sender<Bytes>,
     signals: mpsc::Receiver<Signal>,
-    /// Runs that were announced and are not told yet.
+    /// Runs that were announced and whose events were not sent yet.
     early: BTreeMap<RunId, TreeWatcher>,
     /// The newest run that was told or left out.
     last: Option<Place>,
@@ -419,7 +419,7 @@ mod tests {
         assert!(modes(&["lifecycle"]).ok().unwrap().shown() == Shown::Lifecycle);
         assert!(modes(&["lifecycle", "run_modes"]).ok().unwrap().shown() == Shown::All);
         assert!(modes(&["state_update"]).ok().unwrap().shown() == Shown::Nothing);
-        assert!(modes(&["values"]).err().unwrap().words().contains("run_modes, lifecycle, state_update"));
+        assert!(modes(&["values"]).err().unwrap().message().contains("run_modes, lifecycle, state_update"));
         let run = engine::new_run_id();
         let id = ids::shown(run.as_str());
         let read = |text: &str| ThreadPosition::parse(text).map(|at| (at.run, at.is_done));
