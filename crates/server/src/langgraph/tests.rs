@@ -475,7 +475,8 @@ async fn p8_threads_runs_and_items_are_each_users_own() {
     let (ada, bob) = (caller("ada"), caller("bob"));
     let thread = graph.make_thread(&ada.who, None, threads::ThreadRecord::default()).await.ok().unwrap();
     let request = serde_json::from_value(asks("hi")).unwrap();
-    let started = graph.begin(BeginRequest { caller: &ada, thread: Some(&thread.id), request, run: None, is_watched: false }).await.ok().unwrap();
+    let started =
+        Box::pin(graph.begin(BeginRequest { caller: &ada, thread: Some(&thread.id), request, run: None, is_watched: false })).await.ok().unwrap();
     graph.outcome(&ada.who, &thread.id, &started.run, false).await.ok().unwrap();
     assert!(graph.find_thread(&bob.who, &thread.id).await.ok().unwrap().is_none());
     assert!(graph.find_thread(&ada.who, &thread.id).await.ok().unwrap().is_some());
@@ -678,7 +679,7 @@ async fn p8_mangled_requests_never_panic_or_hang() {
     for bytes in mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15).take(mangled::count()) {
         let call = async {
             let request = crate::langserve::read(&bytes)?;
-            let started = graph.begin(BeginRequest { caller: &nobody, thread: None, request, run: None, is_watched: false }).await?;
+            let started = Box::pin(graph.begin(BeginRequest { caller: &nobody, thread: None, request, run: None, is_watched: false })).await?;
             graph.outcome(&nobody.who, &started.thread.id, &started.run, true).await
         };
         let answered = Box::pin(tokio::time::timeout(Duration::from_secs(10), call)).await;
