@@ -41,7 +41,11 @@ function useNear() {
   const box = useRef(null);
   const [isNear, setNear] = useState(false);
   useEffect(() => {
-    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), { root: box.current.closest(".turns"), rootMargin: `${NEAR_PX}px` });
+    const root = box.current.closest(".turns");
+    // What is near from the beginning does not wait for the observer, which reports with a later frame.
+    const [own, visible] = [box.current, root ?? document.documentElement].map((one) => one.getBoundingClientRect());
+    if (own.bottom > visible.top - NEAR_PX && own.top < visible.bottom + NEAR_PX) return void setNear(true);
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && setNear(true), { root, rootMargin: `${NEAR_PX}px` });
     observer.observe(box.current);
     return () => observer.disconnect();
   }, []);
