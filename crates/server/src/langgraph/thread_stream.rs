@@ -208,17 +208,17 @@ struct ThreadTask {
     signals: mpsc::Receiver<Signal>,
     /// Runs that were announced and whose events were not sent yet.
     early: BTreeMap<RunId, TreeWatcher>,
-    /// The newest run that was told or left out.
+    /// The newest run whose events were sent or left out.
     last: Option<Place>,
     current: Option<Current>,
 }
 
-/// The run that is told.
+/// The run whose events are sent.
 struct Current {
     task: StreamTask,
     family: TreeWatcher,
     state: Following,
-    /// The reader was told that it came to rest where it is.
+    /// That it ended, or waits for a person, was sent.
     is_told: bool,
 }
 
@@ -280,7 +280,7 @@ impl ThreadTask {
     }
 
     async fn write(mut self) {
-        // A reader that went away is told nothing more.
+        // Nothing more is sent to a client that closed the connection.
         let _ = self.write_runs().await;
     }
 
@@ -329,7 +329,7 @@ impl ThreadTask {
         self.to.send(format!("{}\n", frame.text()).into()).await.map_err(|_| ClientGone)
     }
 
-    /// The oldest run after the one that was told last.
+    /// The oldest run after the one whose events were sent last.
     async fn next_run(&mut self) -> Result<Next, Refused> {
         let Some(thread) = self.graph.find_thread(&self.who, &self.thread).await? else { return Ok(Next::Deleted) };
         let last = self.last.as_ref();
@@ -388,7 +388,7 @@ impl Current {
             return Ok(());
         };
         if item.is_known {
-            // What was told before makes the rest understandable, and is not told again.
+            // Events that were sent before are read for their state, and not sent again.
             return self.task.write_item(&item).await.map(drop);
         }
         self.task.send_metadata().await?;
