@@ -1,17 +1,17 @@
 //! The layers. Texts of a batch lie end to end without padding: products run over all tokens at once, attention over one text at a time.
 
 use crate::kernel::{Kernel, Matrix, Rows};
-use crate::weights::Table;
+use crate::weights::{Table, Weights, WeightsError};
 
 /// Values of a token.
 pub const WIDTH: usize = 384;
 /// Values of a token inside a layer.
 pub const INNER: usize = 1_536;
-/// Layers of the network.
-pub const LAYERS: usize = 6;
 /// Tokens of the longest text.
 pub const POSITIONS_MAX: usize = 512;
 const HEADS: usize = 12;
+/// Word pieces of the vocabulary.
+pub const WORDS: usize = 30_522;
 
 /// The tokens of one text.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +39,32 @@ pub struct Parts<'b> {
     pub types: Vec<f32>,
     /// Applied to the sum of the embeddings.
     pub norm: Norm,
-    /// [`LAYERS`] layers, from the first to the last.
+    /// From the first to the last.
     pub layers: Vec<Layer>,
+}
+
+impl<'b> Parts<'b> {
+    /// The parts in a file of `lab/train`, with as many layers as it has. The word embeddings may come from another file.
+    pub fn read(weights: &Weights<'b>, words: &Weights<'b>) -> Result<Self, WeightsError> {
+        let layer = |number: usize| {
+            let name = |part: &str| format!("layers.{number}.{part}");
+            Ok(Layer {
+                qkv: weights.matrix(&name("qkv"), WIDTH, 3 * WIDTH)?,
+                out: weights.matrix(&name("out"), WIDTH, WIDTH)?,
+                out_norm: weights.norm(&name("out_norm"))?,
+                up: weights.matrix(&name("up"), WIDTH, INNER)?,
+                down: weights.matrix(&name("down"), INNER, WIDTH)?,
+                down_norm: weights.norm(&name("down_norm"))?,
+            })
+        };
+        Ok(Parts {
+            words: words.table("words.weight", WORDS)?,
+            positions: weights.table("positions.weight", POSITIONS_MAX)?,
+            types: weights.floats_of("types.weight", 2 * WIDTH)?,
+            norm: weights.norm("norm")?,
+            layers: (0..weights.layers()).map(layer).collect::<Result<_, WeightsError>>()?,
+        })
+    }
 }
 
 /// The weights of one layer.

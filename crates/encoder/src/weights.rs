@@ -1,8 +1,5 @@
-//! Weights from a file in the safetensors format: int8 with a scale a row as `lab/train` writes them, or halves and floats, which are made int8 here.
+//! Weights from a file in the safetensors format, as `lab/train` writes them: matrices are int8 with a scale a row, everything else is floats.
 
-use std::borrow::Cow;
-
-use half::f16;
 use safetensors::{Dtype, SafeTensors};
 
 use crate::encoder::{Norm, WIDTH};
@@ -25,23 +22,18 @@ pub struct Weights<'b> {
 
 /// A matrix in int8 with the scale of each row.
 struct Int8<'b> {
-    bytes: Cow<'b, [u8]>,
+    bytes: &'b [u8],
     scales: Vec<f32>,
     width: usize,
 }
 
-/// A row of [`WIDTH`] values for each number; rows are looked up where they lie.
+/// A row of [`WIDTH`] values for each number; rows are looked up where they lie in the file.
 pub struct Table<'b> {
-    bytes: Cow<'b, [u8]>,
+    bytes: &'b [u8],
     scales: Vec<f32>,
 }
 
 impl Table<'_> {
-    /// Independent of the file it came from.
-    pub fn into_owned(self) -> Table<'static> {
-        Table { bytes: Cow::Owned(self.bytes.into_owned()), scales: self.scales }
-    }
-
     /// How many rows there are.
     pub fn rows(&self) -> usize {
         self.scales.len()
@@ -60,12 +52,15 @@ impl<'b> Weights<'b> {
         Ok(Weights { tensors })
     }
 
-    /// All numbers of a tensor.
+    /// How many layers the file has.
+    pub(crate) fn layers(&self) -> usize {
+        (0..).take_while(|layer| self.tensor(&format!("layers.{layer}.qkv.weight")).is_ok()).count()
+    }
+
+    /// All numbers of a tensor of floats.
     pub fn floats(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
-        let (kind, _, bytes) = self.tensor(name)?;
-        match kind {
-            Dtype::F32 => Ok(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()),
-            Dtype::F16 => Ok(bytes.as_chunks::<2>().0.iter().map(|two| f16::from_le_bytes(*two).to_f32()).collect()),
+        match self.tensor(name)? {
+            (Dtype::F32, _, bytes) => Ok(bytes.as_chunks::<4>().0.iter().map(|four| f32::from_le_bytes(*four)).collect()),
             _ => Err(wrong(name)),
         }
     }
@@ -81,57 +76,33 @@ impl<'b> Weights<'b> {
         Ok(Norm { gains: self.floats_of(&format!("{name}.weight"), WIDTH)?, offsets: self.floats_of(&format!("{name}.bias"), WIDTH)? })
     }
 
-    /// Rows of [`WIDTH`] values, at most `rows_max`.
-    pub fn table(&self, name: &str, rows_max: usize) -> Result<Table<'b>, WeightsError> {
-        let Int8 { bytes, mut scales, width } = self.int8(name)?;
-        if width != WIDTH {
+    /// Rows of [`WIDTH`] values.
+    pub fn table(&self, name: &str, rows: usize) -> Result<Table<'b>, WeightsError> {
+        let Int8 { bytes, scales, width } = self.int8(name)?;
+        if (width, scales.len()) != (WIDTH, rows) {
             return Err(wrong(name));
         }
-        let bytes = match bytes {
-            Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[..bytes.len().min(rows_max * WIDTH)]),
-            Cow::Owned(mut bytes) => {
-                bytes.truncate(rows_max * WIDTH);
-                bytes.shrink_to_fit();
-                Cow::Owned(bytes)
-            }
-        };
-        scales.truncate(rows_max);
         Ok(Table { bytes, scales })
     }
 
-    /// One product of the layers `names`, whose columns stand side by side: `NAME.weight` and `NAME.bias` of each.
-    pub fn matrix(&self, names: &[String], width: usize, columns: usize) -> Result<Matrix, WeightsError> {
-        let (mut weights, mut scales, mut bias) = (Vec::new(), Vec::new(), Vec::new());
-        for name in names {
-            let own = self.int8(&format!("{name}.weight"))?;
-            if own.width != width {
-                return Err(wrong(name));
-            }
-            weights.extend(own.bytes.iter().map(|byte| byte.cast_signed()));
-            bias.extend(self.floats_of(&format!("{name}.bias"), own.scales.len())?);
-            scales.extend(own.scales);
+    /// `NAME.weight` and `NAME.bias`, from `width` values to `columns`.
+    pub fn matrix(&self, name: &str, width: usize, columns: usize) -> Result<Matrix, WeightsError> {
+        let own = self.int8(&format!("{name}.weight"))?;
+        if (own.width, own.scales.len()) != (width, columns) {
+            return Err(wrong(name));
         }
-        if scales.len() != columns {
-            return Err(wrong(&names.join(", ")));
-        }
-        Ok(Matrix::new(&weights, scales, bias, width))
+        let weights: Vec<i8> = own.bytes.iter().map(|byte| byte.cast_signed()).collect();
+        Ok(Matrix::new(&weights, own.scales, self.floats_of(&format!("{name}.bias"), columns)?, width))
     }
 
     fn int8(&self, name: &str) -> Result<Int8<'b>, WeightsError> {
-        let (kind, shape, bytes) = self.tensor(name)?;
-        let [rows, width] = *shape.as_slice() else { return Err(wrong(name)) };
-        if kind == Dtype::I8 {
-            return Ok(Int8 { bytes: Cow::Borrowed(bytes), scales: self.floats_of(&format!("{name}.scale"), rows)?, width });
+        match self.tensor(name)? {
+            (Dtype::I8, shape, bytes) => {
+                let [rows, width] = *shape.as_slice() else { return Err(wrong(name)) };
+                Ok(Int8 { bytes, scales: self.floats_of(&format!("{name}.scale"), rows)?, width })
+            }
+            _ => Err(wrong(name)),
         }
-        let values = self.floats(name)?;
-        let (mut bytes, mut scales) = (Vec::with_capacity(values.len()), Vec::with_capacity(rows));
-        for row in values.chunks_exact(width.max(1)) {
-            let scale = row.iter().fold(0.0_f32, |largest, x| largest.max(x.abs())) / 127.0;
-            let per = if scale > 0.0 { 1.0 / scale } else { 0.0 };
-            bytes.extend(row.iter().map(|x| ((x * per).round() as i8).cast_unsigned()));
-            scales.push(scale);
-        }
-        Ok(Int8 { bytes: Cow::Owned(bytes), scales, width })
     }
 
     /// Its type, its shape and its bytes. The format's reader has checked that they agree.
@@ -160,16 +131,19 @@ mod tests {
     }
 
     #[test]
-    fn halves_become_int8_with_a_scale_a_row() {
-        let values: Vec<f32> = (0..3 * WIDTH).map(|at| (at as f32 - 500.0) / 300.0).collect();
-        let halves: Vec<u8> = values.iter().flat_map(|x| f16::from_f32(*x).to_le_bytes()).collect();
-        let bytes = file(&[("words", Dtype::F16, vec![3, WIDTH], halves)]);
-        let table = Weights::read(&bytes).unwrap().table("words", 2).unwrap();
-        assert_eq!(table.rows(), 2, "no more rows than wanted");
-        for (row, exact) in values.chunks_exact(WIDTH).take(2).enumerate() {
-            let largest = exact.iter().fold(0.0_f32, |largest, x| largest.max(x.abs()));
-            assert!(table.row(row).zip(exact).all(|(found, exact)| (found - exact).abs() <= largest / 127.0));
+    fn rows_of_a_table_are_scaled_where_they_lie() {
+        let values: Vec<i8> = (0..2 * WIDTH).map(|at| (at % 255) as u8 as i8).collect();
+        let scales: Vec<u8> = [0.5_f32, 2.0].iter().flat_map(|scale| scale.to_le_bytes()).collect();
+        let bytes = file(&[
+            ("words", Dtype::I8, vec![2, WIDTH], values.iter().map(|value| value.cast_unsigned()).collect()),
+            ("words.scale", Dtype::F32, vec![2], scales),
+        ]);
+        let weights = Weights::read(&bytes).unwrap();
+        let table = weights.table("words", 2).unwrap();
+        for (row, scale) in [(0, 0.5), (1, 2.0)] {
+            assert!(table.row(row).eq(values[row * WIDTH..][..WIDTH].iter().map(|value| f32::from(*value) * scale)));
         }
+        assert!(weights.table("words", 3).is_err(), "another number of rows");
     }
 
     #[test]
@@ -177,7 +151,7 @@ mod tests {
         let floats = |count: usize| vec![0; 4 * count];
         let bytes = file(&[("a.weight", Dtype::F32, vec![2, 4], floats(8)), ("a.bias", Dtype::F32, vec![3], floats(3))]);
         let weights = Weights::read(&bytes).unwrap();
-        for error in [weights.table("a.weight", 2).err(), weights.table("b", 2).err(), weights.matrix(&["a".to_owned()], 4, 2).err()] {
+        for error in [weights.table("a.weight", 2).err(), weights.table("b", 2).err(), weights.matrix("a", 4, 2).err()] {
             assert!(matches!(error, Some(WeightsError::Tensor(_))), "{error:?}");
         }
         assert!(matches!(Weights::read(b"no"), Err(WeightsError::Format(_))));

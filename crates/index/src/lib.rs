@@ -42,7 +42,7 @@ pub use shared::{PassageKey, SharedPassages, SharedVectors, SharedWork};
 pub use tools::{Tool, ToolHit, Tools};
 pub use turns::{Turn, Turns};
 pub use unused::remove_unused;
-pub use vectors::{LICENSE as WEIGHTS_LICENSE, Model, Npm, Progress, Sources, State};
+pub use vectors::{Model, Progress, State};
 
 /// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]

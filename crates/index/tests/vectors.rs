@@ -1,20 +1,11 @@
-//! Tests with the real weights: `BATON_MODELS` names their folder. Without it the tests are skipped with a message.
+//! Vectors with the weights of the binary.
 
 #![allow(clippy::unwrap_used)]
 
-use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_index::{Corpus, Model, Passage, Sources, State, Tool, Tools};
+use baton_index::{Corpus, Model, Passage, State, Tool, Tools};
 use tempfile::TempDir;
-
-fn model() -> Option<Model> {
-    let Some(folder) = std::env::var_os("BATON_MODELS").map(PathBuf::from) else {
-        eprintln!("skipped: BATON_MODELS names no folder with weights");
-        return None;
-    };
-    Some(Model::in_folder(&folder, Sources::default()))
-}
 
 const PASSAGES: [&str; 5] = [
     "The physician examined the ill child.",
@@ -34,7 +25,7 @@ fn fill(corpus: &Corpus) {
 
 #[test]
 fn meaning_is_found_without_a_common_word() {
-    let Some(model) = model() else { return };
+    let model = Model::builtin();
     let home = TempDir::new().unwrap();
     let corpus = Corpus::open(home.path(), &model).unwrap();
     fill(&corpus);
@@ -59,7 +50,7 @@ fn meaning_is_found_without_a_common_word() {
 
 #[test]
 fn filling_stops_when_dropped_and_goes_on_later() {
-    let Some(model) = model() else { return };
+    let model = Model::builtin();
     let home = TempDir::new().unwrap();
     let corpus = Corpus::open(home.path(), &model).unwrap();
     let mut change = corpus.change().unwrap();
@@ -79,7 +70,7 @@ fn filling_stops_when_dropped_and_goes_on_later() {
 
 #[test]
 fn tools_are_found_by_meaning() {
-    let Some(model) = model() else { return };
+    let model = Model::builtin();
     let tool = |name: &str, description: &str| Tool { name: name.into(), description: description.into(), ..Default::default() };
     let tools =
         [tool("send_mail", "Send an e-mail message"), tool("get_weather", "Weather forecast for a city"), tool("run_sql", "Query a database")];

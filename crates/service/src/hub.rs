@@ -133,7 +133,7 @@ impl Servers {
             Some(source) => hub.with_registry(source),
             None => hub,
         };
-        let hub = hub.with_rank(VectorRanker::new(caches::local_vector_model()?, caches::tool_vectors_file()?));
+        let hub = hub.with_rank(VectorRanker::new(index::Model::builtin(), caches::tool_vectors_file()?));
         Ok(with_builtins(hub, &self.builtins(&folder, settings, text_model, store)?).build())
     }
 

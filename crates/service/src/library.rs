@@ -138,7 +138,7 @@ impl Library {
         let index = api::Index {
             passages: self.0.folders.size().1 as u64,
             vectors: progress.done as u64,
-            is_filling: looked.began.is_none() || matches!(progress.state, State::Pulling | State::Loading | State::Filling),
+            is_filling: looked.began.is_none() || matches!(progress.state, State::Loading | State::Filling),
         };
         api::Documents { folders: self.0.named.iter().map(|folder| folder.display().to_string()).collect(), files, index }
     }

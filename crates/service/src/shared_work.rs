@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(250);
 const ELSEWHERE_MAX: Duration = Duration::from_secs(75);
 /// The vectors of this version are comparable with each other only.
-const VECTOR_MODEL: &str = "minilm-l6-int8-1";
+const VECTOR_MODEL: &str = "baton-vectors-2";
 
 pub(crate) struct StoreWork {
     store: Arc<dyn Store>,

@@ -24,8 +24,6 @@ pub use model::Verifier;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[expect(missing_docs, reason = "the message of each variant says what it is")]
 pub enum LoadError {
-    #[error("this build has no verifier weights; see lab/train/README.md")]
-    Absent,
     #[error("this binary was built without the verifier; build it with the feature `verifier`")]
     NotBuilt,
     #[error("the verifier: {0}")]

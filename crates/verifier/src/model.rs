@@ -2,15 +2,12 @@
 
 use std::sync::OnceLock;
 
-use encoder::{Scratch, Text, Weights, WeightsError};
+use encoder::{Scratch, Text, Weights, WeightsError, builtin};
 use evidence::{DecisionWeights, Entailment, Judgement, Pair};
 
 use super::LoadError;
 use super::net::Net;
 use super::tokens::Words;
-
-static WEIGHTS: &[u8] = include_bytes!("../weights/verifier.bin");
-static TOKENIZER: &[u8] = include_bytes!("../weights/tokenizer.json");
 
 /// Tokens computed at once on one thread: enough for the weights to be read rarely, few enough to stay in the cache.
 const BATCH_TOKENS_MAX: usize = 512;
@@ -37,10 +34,7 @@ impl Verifier<'static> {
     /// The model of this binary, loaded when it is first wanted.
     pub fn shared() -> Result<&'static Verifier<'static>, LoadError> {
         static SHARED: OnceLock<Result<Verifier<'static>, LoadError>> = OnceLock::new();
-        SHARED
-            .get_or_init(|| if WEIGHTS.is_empty() { Err(LoadError::Absent) } else { Verifier::load(WEIGHTS, TOKENIZER) })
-            .as_ref()
-            .map_err(Clone::clone)
+        SHARED.get_or_init(|| Verifier::load(builtin::VERIFIER, builtin::TOKENIZER)).as_ref().map_err(Clone::clone)
     }
 }
 

@@ -1,9 +1,6 @@
 //! The cross-encoder: the shared encoder over `[CLS] evidence [SEP] claim [SEP]`, and a head over the first token and the mean of all.
 
-use encoder::{Encoder, INNER, LAYERS, Layer, Matrix, POSITIONS_MAX, Parts, Scratch, Text, WIDTH, Weights, WeightsError};
-
-/// Words of the vocabulary.
-pub(crate) const WORDS: usize = 30_522;
+use encoder::{Encoder, Matrix, Parts, Scratch, Text, WIDTH, Weights, WeightsError};
 
 pub(crate) struct Net<'b> {
     encoder: Encoder<'b>,
@@ -14,31 +11,9 @@ pub(crate) struct Net<'b> {
 
 impl<'b> Net<'b> {
     pub(crate) fn load(weights: &Weights<'b>) -> Result<Self, WeightsError> {
-        let matrix = |name: &str, width: usize, columns: usize| weights.matrix(&[name.to_owned()], width, columns);
-        let layers = (0..LAYERS).map(|layer| -> Result<Layer, WeightsError> {
-            let name = |part: &str| format!("layers.{layer}.{part}");
-            Ok(Layer {
-                qkv: matrix(&name("qkv"), WIDTH, 3 * WIDTH)?,
-                out: matrix(&name("out"), WIDTH, WIDTH)?,
-                out_norm: weights.norm(&name("out_norm"))?,
-                up: matrix(&name("up"), WIDTH, INNER)?,
-                down: matrix(&name("down"), INNER, WIDTH)?,
-                down_norm: weights.norm(&name("down_norm"))?,
-            })
-        });
-        let parts = Parts {
-            words: weights.table("words.weight", WORDS)?,
-            positions: weights.table("positions.weight", POSITIONS_MAX)?,
-            types: weights.floats_of("types.weight", 2 * WIDTH)?,
-            norm: weights.norm("norm")?,
-            layers: layers.collect::<Result<_, _>>()?,
-        };
-        if parts.words.rows() != WORDS || parts.positions.rows() != POSITIONS_MAX {
-            return Err(WeightsError::Tensor("words.weight and positions.weight".to_owned()));
-        }
         Ok(Net {
-            encoder: Encoder::new(parts),
-            head_up: matrix("head_up", 2 * WIDTH, WIDTH)?,
+            encoder: Encoder::new(Parts::read(weights, weights)?),
+            head_up: weights.matrix("head_up", 2 * WIDTH, WIDTH)?,
             head: weights.floats_of("head.weight", 3 * WIDTH)?,
             head_bias: weights.floats_of("head.bias", 3)?,
         })

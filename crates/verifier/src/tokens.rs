@@ -1,10 +1,9 @@
 //! A claim and its evidence as tokens, in windows that the model can see at once.
 
-use encoder::{POSITIONS_MAX, Text};
+use encoder::{POSITIONS_MAX, Text, WORDS};
 use tokenizers::Tokenizer;
 
 use crate::LoadError;
-use crate::net::WORDS;
 
 const CLS: u32 = 101;
 const SEP: u32 = 102;
@@ -27,8 +26,8 @@ impl Words {
         let mut tokenizer = Tokenizer::from_bytes(tokenizer).map_err(wrong)?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(wrong)?;
-        if tokenizer.get_vocab_size(true) > WORDS {
-            return Err(LoadError::Tokenizer("it has more words than the model".to_owned()));
+        if tokenizer.get_vocab_size(true) != WORDS {
+            return Err(LoadError::Tokenizer("it does not have the words of the model".to_owned()));
         }
         Ok(Words { tokenizer })
     }

@@ -2,7 +2,7 @@ use std::io::{IsTerminal, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use index::{Error, Folders, Limits, Progress, State, Step};
+use index::{Error, Folders, Limits, Model, Progress, State, Step};
 use serde_json::json;
 use service::caches;
 use service::reader;
@@ -34,7 +34,7 @@ pub(crate) struct Index {
 impl Index {
     pub(crate) fn run(self) -> Result<Exit> {
         let began = Instant::now();
-        let model = caches::vector_model(!self.no_vectors && self.wait)?;
+        let model = if self.wait && !self.no_vectors { Model::builtin() } else { Model::none() };
         let home = caches::index_folder(&self.folder)?;
         let folders = Folders::open(std::slice::from_ref(&self.folder), &home, &model, Limits::default()).map_err(|error| service_error(&error))?;
         let folders = folders.with_reader(reader::for_index()?);
@@ -94,7 +94,6 @@ fn wait(folders: &Folders, line: &mut ProgressLine) -> Result<Progress> {
                 line.clear();
                 return Err(ServiceError::Failed(format!("full text is searchable, but {why}")));
             }
-            State::Pulling => line.show("pulling the weights for vectors, about 42 MB"),
             State::Loading => line.show("loading the weights"),
             State::Filling => {
                 line.show(&format!("vectors {} of {}, {:.0} a second", progress.done, progress.total, progress.per_second.unwrap_or_default()));

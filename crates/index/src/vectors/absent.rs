@@ -1,10 +1,6 @@
-//! The network of a binary built without vectors: there is none, so nothing is downloaded for it.
+//! The network of a binary built without vectors: there is none.
 
 use std::convert::Infallible;
-use std::path::Path;
-use std::sync::atomic::AtomicBool;
-
-use super::sources::Sources;
 
 /// The width of `net.rs`, so that the file of vectors stays valid.
 pub(crate) const WIDTH: usize = 384;
@@ -14,6 +10,10 @@ pub(crate) const WIDTH: usize = 384;
 pub(crate) struct Net(Infallible);
 
 impl Net {
+    pub(crate) fn load() -> Result<Self, String> {
+        Err("this binary was built without vectors; build it with the feature `vectors`".into())
+    }
+
     pub(crate) fn tokens(&self, _text: &str) -> Result<Vec<u32>, String> {
         match self.0 {}
     }
@@ -24,17 +24,3 @@ impl Net {
 }
 
 pub(super) fn give_way() {}
-
-pub(super) fn are_there(_folder: &Path) -> bool {
-    false
-}
-
-const NOT_BUILT: &str = "this binary was built without vectors; build it with the feature `vectors`";
-
-pub(super) fn pull(_folder: &Path, _sources: &Sources, _stop: &AtomicBool) -> Result<(), String> {
-    Err(NOT_BUILT.into())
-}
-
-pub(super) fn load(_folder: &Path) -> Result<Net, String> {
-    Err(NOT_BUILT.into())
-}

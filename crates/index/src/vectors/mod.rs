@@ -1,21 +1,17 @@
 //! Vectors: texts of similar meaning are close to each other. Computed in the background by a separate thread; nothing waits for them.
 //!
 //! ```text
-//!   Pulling ──> Loading ──> Filling ──> Ready          Off: vectors are disabled
-//!      └───────────┴───────────┴──────> Failed         full text and links are used alone
+//!   Loading ──> Filling ──> Ready          Off: vectors are disabled
+//!      └───────────┴──────> Failed         full text and links are used alone
 //! ```
 
 #[cfg(not(feature = "vectors"))]
 mod absent;
 #[cfg(feature = "vectors")]
 mod net;
-mod sources;
 mod vector_cache;
-#[cfg(feature = "vectors")]
-mod weights;
 
 use std::collections::{HashSet, VecDeque};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -24,10 +20,7 @@ use std::time::{Duration, Instant};
 use crate::shared::{SharedVectors, SharedWork};
 #[cfg(not(feature = "vectors"))]
 use absent as net;
-#[cfg(not(feature = "vectors"))]
-use absent as weights;
 use net::Net;
-pub use sources::{LICENSE, Npm, Sources};
 pub(crate) use vector_cache::{Key, VectorCache, key};
 
 /// Texts computed at once: several batches for each thread, and few enough to stop soon and to report progress.
@@ -35,13 +28,12 @@ const WINDOW_ROWS: usize = 64;
 /// How often vectors that another server computes are looked for.
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
 
-/// all-MiniLM-L6-v2, or nothing. Cheap to clone; the weights are loaded once, when first needed.
+/// The model of the vectors, or nothing. Cheap to clone; the weights are loaded once, when first needed.
 #[derive(Clone)]
 pub struct Model(Option<Arc<Inner>>);
 
+#[derive(Default)]
 struct Inner {
-    folder: PathBuf,
-    sources: Sources,
     net: OnceLock<Ready>,
     loading: Mutex<()>,
 }
@@ -60,9 +52,9 @@ impl Model {
         Model(None)
     }
 
-    /// The weights in this folder, downloaded from the sources if missing.
-    pub fn in_folder(folder: &Path, sources: Sources) -> Self {
-        Model(Some(Arc::new(Inner { folder: folder.into(), sources, net: OnceLock::new(), loading: Mutex::new(()) })))
+    /// The one that is part of the binary; none in a binary that was built without it.
+    pub fn builtin() -> Self {
+        Model(cfg!(feature = "vectors").then(Arc::default))
     }
 
     /// Whether vectors are switched on.
@@ -75,27 +67,19 @@ impl Model {
         self.ready().is_some()
     }
 
-    /// Whether the weights are present, so that nothing is downloaded.
-    pub fn is_here(&self) -> bool {
-        self.0.as_ref().is_some_and(|inner| weights::are_there(&inner.folder))
-    }
-
-    /// Downloads and loads, blocking the caller. The background thread does this by itself.
+    /// Loads the weights, blocking the caller. The background thread does this by itself.
     pub fn load(&self) -> Result<(), String> {
-        let inner = self.0.as_ref().ok_or("no vectors are wanted")?;
-        inner.load(&AtomicBool::new(false), &|_| ())
+        self.0.as_ref().ok_or("no vectors are wanted")?.load()
     }
 
-    /// Downloads nothing: there is a vector if the weights are present. The first question waits a fraction of a second for them to load,
-    /// so that a process with a single question gets the same result.
+    /// The first question waits a fraction of a second for the weights to load, so that a process with a single question gets the same result.
     pub(crate) fn ask(&self, text: &str) -> Option<Vec<f32>> {
         self.ask_beside(text, || ()).1
     }
 
     /// The same while the caller does something else.
     pub(crate) fn ask_beside<T>(&self, text: &str, meanwhile: impl FnOnce() -> T) -> (T, Option<Vec<f32>>) {
-        if !self.is_ready()
-            && self.is_here()
+        if self.is_wanted()
             && let Err(why) = self.load()
         {
             tracing::warn!(why, "a question has no vector");
@@ -116,17 +100,12 @@ impl Model {
 }
 
 impl Inner {
-    fn load(&self, stop: &AtomicBool, tell: &dyn Fn(State)) -> Result<(), String> {
+    fn load(&self) -> Result<(), String> {
         let _one_at_a_time = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
         if self.net.get().is_some() {
             return Ok(());
         }
-        if !weights::are_there(&self.folder) {
-            tell(State::Pulling);
-            weights::pull(&self.folder, &self.sources, stop)?;
-        }
-        tell(State::Loading);
-        let net = weights::load(&self.folder)?;
+        let net = Net::load()?;
         let pool = |name: &'static str, threads: usize, begin: fn(usize)| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(move |_| name.into()).start_handler(begin);
             pool.build().map_err(|error| error.to_string())
@@ -144,8 +123,6 @@ impl Inner {
 pub enum State {
     /// There is no model.
     Off,
-    /// The weights are downloaded.
-    Pulling,
     /// The weights are loaded.
     Loading,
     /// Vectors are computed.
@@ -311,7 +288,8 @@ impl Shared {
 
     fn fill(&self, corpus: &dyn Corpus, pace: &mut Pace) -> Result<(), String> {
         let inner = self.model.0.as_ref().ok_or("no vectors are wanted")?;
-        inner.load(&self.stop, &|state| self.tell(state))?;
+        self.tell(State::Loading);
+        inner.load()?;
         let ready = self.model.ready().ok_or("the weights were not loaded")?;
         let missing = corpus.missing();
         let mut done = corpus.total() - missing.len();

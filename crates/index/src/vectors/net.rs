@@ -1,10 +1,6 @@
-//! all-MiniLM-L6-v2: the shared encoder, the mean of a text's tokens, normalized.
-//!
-//! The weights are halves in the file and int8 in memory. Texts are computed in batches of like length, one batch per thread.
+//! The encoder of the binary, the mean of a text's tokens, normalized. Texts are computed in batches of like length, one batch per thread.
 
-use std::path::Path;
-
-use encoder::{Encoder, INNER, LAYERS, Layer, POSITIONS_MAX, Parts, Scratch, Text, Weights, WeightsError};
+use encoder::{Encoder, Parts, Scratch, Text, WORDS, Weights, WeightsError, builtin};
 use rayon::prelude::*;
 use tokenizers::{Tokenizer, TruncationParams};
 
@@ -21,16 +17,15 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn load(weights: &Path, tokenizer: &Path) -> Result<Self, String> {
-        let mut tokenizer = Tokenizer::from_file(tokenizer).map_err(|error| error.to_string())?;
+    pub(crate) fn load() -> Result<Self, String> {
+        let mut tokenizer = Tokenizer::from_bytes(builtin::TOKENIZER).map_err(|error| error.to_string())?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(Some(TruncationParams { max_length: TOKENS_MAX, ..Default::default() })).map_err(|error| error.to_string())?;
-        let bytes = std::fs::read(weights).map_err(|error| format!("{}: {error}", weights.display()))?;
-        let parts = parts(&bytes).map_err(|error| error.to_string())?;
-        if tokenizer.get_vocab_size(true) > parts.words.rows() {
-            return Err("the tokenizer has more words than the weights".into());
+        if tokenizer.get_vocab_size(true) != WORDS {
+            return Err("the tokenizer does not have the words of the weights".into());
         }
-        Ok(Net { tokenizer, encoder: Encoder::new(parts) })
+        let read = || -> Result<Parts<'static>, WeightsError> { Parts::read(&Weights::read(builtin::VECTORS)?, &Weights::read(builtin::VERIFIER)?) };
+        Ok(Net { tokenizer, encoder: Encoder::new(read().map_err(|error| error.to_string())?) })
     }
 
     /// The tokens of a text, truncated to the model's length.
@@ -57,29 +52,6 @@ impl Net {
         }
         vectors
     }
-}
-
-fn parts(bytes: &[u8]) -> Result<Parts<'static>, WeightsError> {
-    let weights = Weights::read(bytes)?;
-    let layers = (0..LAYERS).map(|layer| {
-        let name = |part: &str| format!("encoder.layer.{layer}.{part}");
-        let matrix = |part: &str, width: usize, columns: usize| weights.matrix(&[name(part)], width, columns);
-        Ok(Layer {
-            qkv: weights.matrix(&["query", "key", "value"].map(|part| name(&format!("attention.self.{part}"))), WIDTH, 3 * WIDTH)?,
-            out: matrix("attention.output.dense", WIDTH, WIDTH)?,
-            out_norm: weights.norm(&name("attention.output.LayerNorm"))?,
-            up: matrix("intermediate.dense", WIDTH, INNER)?,
-            down: matrix("output.dense", INNER, WIDTH)?,
-            down_norm: weights.norm(&name("output.LayerNorm"))?,
-        })
-    });
-    Ok(Parts {
-        words: weights.table("embeddings.word_embeddings.weight", usize::MAX / WIDTH)?.into_owned(),
-        positions: weights.table("embeddings.position_embeddings.weight", POSITIONS_MAX)?.into_owned(),
-        types: weights.floats_of("embeddings.token_type_embeddings.weight", 2 * WIDTH)?,
-        norm: weights.norm("embeddings.LayerNorm")?,
-        layers: layers.collect::<Result<_, WeightsError>>()?,
-    })
 }
 
 /// Texts of like length together, so that the threads' shares take about as long.

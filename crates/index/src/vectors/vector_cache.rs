@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::net::WIDTH;
 
-const HEAD: &[u8; 16] = b"baton-minilm-001";
+const HEAD: &[u8; 16] = b"baton-vectors-02";
 const RECORD_BYTES: usize = 16 + 4 + WIDTH;
 
 /// The hash of a vector's text.

@@ -76,7 +76,7 @@ type Measure = fn(&Path, &Path, &Model, &mut dyn FnMut(String)) -> std::result::
 impl Set {
     fn run(&self, name: &str, measure: Measure) -> Result<()> {
         let set = self;
-        let model = caches::vector_model(!set.no_vectors)?;
+        let model = if set.no_vectors { Model::none() } else { Model::builtin() };
         let home = caches::eval_folder(name)?;
         let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
         let measured = measure(&set.data, &home, &model, &mut tell).map_err(ServiceError::Failed)?;

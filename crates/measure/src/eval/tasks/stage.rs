@@ -17,7 +17,6 @@ use std::sync::Arc;
 use clap::Parser;
 use index::{Folders, Limits};
 use serde_json::{Value, json};
-use service::caches;
 use service::global_args::GlobalArgs;
 use service::reader;
 use service::run_request::AskOptions;
@@ -93,7 +92,7 @@ impl TaskSetup {
         if self.has_docs {
             // Opened here, so that the index is in the task's folder and not in the user's cache.
             let docs = [self.root.join("docs")];
-            let index = Folders::open(&docs, &self.root.join("index"), &caches::local_vector_model()?, Limits::default());
+            let index = Folders::open(&docs, &self.root.join("index"), &index::Model::builtin(), Limits::default());
             let index = index.map_err(|error| ServiceError::Failed(error.to_string()))?.with_reader(reader::for_index()?);
             options.model_options.servers.open_index = Some(Arc::new(index));
         }
