@@ -1,5 +1,8 @@
 //! The cards: one with all flows as skills, and one for each flow.
 
+use std::sync::LazyLock;
+use std::time::SystemTime;
+
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse as _, Response};
@@ -27,6 +30,9 @@ pub(crate) fn open_routes(api: &Api) -> Router {
         .with_state(api.clone())
 }
 
+/// A card changes with the program and its configuration, which are read at the start; the first card is made soon after it.
+static STARTED: LazyLock<SystemTime> = LazyLock::new(SystemTime::now);
+
 async fn of_all(State(api): State<Api>, request: Request) -> Result<Response, Problem> {
     shown(&api, None, request).await
 }
@@ -44,6 +50,7 @@ async fn shown(api: &Api, flow: Option<&str>, request: Request) -> Result<Respon
         (header::CACHE_CONTROL, HeaderValue::from_static(CACHED)),
         (header::VARY, HeaderValue::from_static("host, x-forwarded-proto")),
     ]);
+    headers.extend(HeaderValue::from_str(&httpdate::fmt_http_date(*STARTED)).ok().map(|date| (header::LAST_MODIFIED, date)));
     headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
     Ok(match is_known {
         true => (StatusCode::NOT_MODIFIED, headers).into_response(),

@@ -11,7 +11,7 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use wire::a2a::error::{ErrorKind, METHOD_NOT_FOUND};
+use wire::a2a::error::{ErrorKind, METHOD_NOT_FOUND, VERSION_NOT_SUPPORTED};
 use wire::a2a::{ListTasks, PushConfig, PushQuery, SendMessage, StreamResponse, TaskQuery, grpc, proto};
 
 use super::stream::Form;
@@ -39,6 +39,7 @@ pub(super) fn trailers(problem: &Problem) -> HeaderMap {
         // Protobuf has no other way to say that the method or its form is not known here.
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::UNSUPPORTED_MEDIA_TYPE | StatusCode::HTTP_VERSION_NOT_SUPPORTED => unimplemented(),
         _ if problem.kind == METHOD_NOT_FOUND.reason => unimplemented(),
+        _ if problem.kind == VERSION_NOT_SUPPORTED.reason => ErrorKind { status: "UNIMPLEMENTED", ..VERSION_NOT_SUPPORTED },
         _ => kind_of(problem),
     };
     let named = grpc::trailers(kind, &problem.message);

@@ -154,6 +154,9 @@ async fn x5_what_grpc_refuses_has_its_status_and_kind() {
         let ending = ending.unwrap();
         assert!(messages.is_empty() && (ending.code, ending.kind) == (code, kind) && ending.message.len() > 10, "{method}: {ending:?}");
     }
+    let url = format!("{}{}/GetTask", server.0, grpc::SERVICE);
+    let other = client.http.post(url).header("content-type", "application/grpc").header("a2a-version", "0.2").body(grpc::frame(&get("x")));
+    assert_eq!(other.send().await.unwrap().headers()["grpc-status"], "12", "another version of the protocol");
     // Trailers need HTTP/2.
     let plain = reqwest::Client::builder().no_proxy().build().unwrap().post(format!("{}{}/GetTask", server.0, grpc::SERVICE));
     let response = plain.header("content-type", "application/grpc").body(grpc::frame(&get("x"))).send().await.unwrap();
