@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use baton_encoder::{INNER, Kernel, Matrix, Rows, WIDTH};
+use baton_encoder::{Encoder, INNER, Kernel, Matrix, Parts, Rows, Scratch, Text, WIDTH, Weights, builtin};
 
 fn main() {
     let kernel = Kernel::available()
@@ -44,4 +44,16 @@ fn main() {
     let mut inner = Rows::default();
     time("quantize'", &mut || kernel.quantize(&x, INNER, &mut inner));
     time("down", &mut || kernel.multiply(&inner, &down, &mut seen));
+    // The whole network of the vectors, for texts of 140 tokens, a different number of them at once. The kernel is the process's own.
+    let read = |bytes| Weights::read(bytes).expect("the weights of the binary");
+    let parts = Parts::read(&read(builtin::VECTORS), &read(builtin::VERIFIER)).expect("the weights of the binary");
+    let encoder = Encoder::new(parts);
+    let text = Text::whole((0..140).map(|at| 1_000 + at * 7).collect());
+    let mut scratch = Scratch::default();
+    for count in [1, 2, 3, 4, 8] {
+        let texts = vec![&text; count];
+        time(&format!("{count} texts"), &mut || {
+            std::hint::black_box(encoder.forward(&texts, &mut scratch));
+        });
+    }
 }

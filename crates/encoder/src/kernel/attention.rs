@@ -47,8 +47,10 @@ pub(super) fn attend(
             for (by_token, key) in block.iter_mut().zip(&row[width + head * HEAD..][..HEAD]) {
                 by_token[token % KEYS] = *key;
             }
-            queries[token].copy_from_slice(&row[head * HEAD..][..HEAD]);
-            values[token].copy_from_slice(&row[2 * width + head * HEAD..][..HEAD]);
+            // Arrays, which are copied in registers.
+            let (own, _) = row.as_chunks::<HEAD>();
+            queries[token] = own[head];
+            values[token] = own[2 * heads + head];
         }
         for (group, queries) in queries.as_chunks::<QUERIES>().0.iter().enumerate() {
             for (block, keys) in keys.iter().enumerate() {

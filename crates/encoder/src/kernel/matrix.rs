@@ -5,8 +5,6 @@
 //!   group: 6 rows;      step k: row 0: k, k+1 │ … │ row 5                               6 words of two i16
 //! ```
 
-use super::vector::largest;
-
 /// Columns of a panel: two registers of eight sums.
 pub(super) const PANEL_COLUMNS: usize = 16;
 /// Rows of a group: with 16 columns, as many sums as registers hold.
@@ -73,11 +71,12 @@ impl Rows {
     }
 }
 
+/// `largest` finds the largest absolute value of a row.
 #[inline(always)]
-pub(super) fn quantize(values: &[f32], rows: &mut Rows) {
+pub(super) fn quantize(values: &[f32], rows: &mut Rows, largest: impl Fn(&[f32]) -> f32) {
     let steps = rows.width / 2;
     for (row, (values, scale)) in values.chunks_exact(rows.width).zip(&mut rows.scales).enumerate() {
-        let largest = largest(values, f32::abs);
+        let largest = largest(values);
         *scale = largest / ACTIVATION_MAX;
         let per = if largest > 0.0 { ACTIVATION_MAX / largest } else { 0.0 };
         let group = &mut rows.groups[row / TILE_ROWS * steps..][..steps];

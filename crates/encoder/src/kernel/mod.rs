@@ -132,7 +132,7 @@ mod portable {
     }
 
     pub(super) fn quantize(values: &[f32], rows: &mut Rows) {
-        matrix::quantize(values, rows);
+        matrix::quantize(values, rows, |row| vector::largest(row, f32::abs));
     }
 
     pub(super) fn gelu(values: &mut [f32]) {

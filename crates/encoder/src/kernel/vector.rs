@@ -68,16 +68,15 @@ pub(super) fn add_and_norm(values: &mut [f32], more: &[f32], gains: &[f32], offs
 /// The largest of some values, in eight lanes like [`sum`]; `f32::MIN` of none.
 #[inline(always)]
 pub(super) fn largest(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
-    let larger = |a: f32, b: f32| if a > b { a } else { b };
     let mut lanes = [f32::MIN; 8];
     let (parts, rest) = values.as_chunks::<8>();
     for part in parts {
         for (lane, x) in lanes.iter_mut().zip(part) {
-            *lane = larger(of(*x), *lane);
+            *lane = lane.max(of(*x));
         }
     }
-    let all = lanes.into_iter().fold(f32::MIN, larger);
-    rest.iter().fold(all, |largest, x| larger(of(*x), largest))
+    let all = lanes.into_iter().fold(f32::MIN, f32::max);
+    rest.iter().fold(all, |largest, x| largest.max(of(*x)))
 }
 
 /// In eight sums side by side: one after the other they would have to wait for each other.
