@@ -24,7 +24,7 @@ use net::Net;
 pub(crate) use vector_cache::{Key, VectorCache, key};
 
 /// Texts computed at once: several batches for each thread, and few enough to stop soon and to report progress.
-const WINDOW_ROWS: usize = 64;
+const WINDOW_ROWS: usize = 128;
 /// How often vectors that another server computes are looked for.
 const ELSEWHERE_PAUSE: Duration = Duration::from_millis(500);
 

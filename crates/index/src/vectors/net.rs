@@ -9,7 +9,7 @@ pub(crate) use encoder::WIDTH;
 /// The length the model was trained on; the rest of a text is not in its vector.
 const TOKENS_MAX: usize = 256;
 /// Tokens computed at once on one thread: enough for the weights to be read rarely, few enough to stay in the cache.
-const BATCH_TOKENS_MAX: usize = 512;
+const BATCH_TOKENS_MAX: usize = 256;
 
 pub(crate) struct Net {
     tokenizer: Tokenizer,
