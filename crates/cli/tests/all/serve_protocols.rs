@@ -281,7 +281,7 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
         (Some(ada.as_str()), &[("x-baton-depth", "9")][..], "application/grpc", 0, "3", "circle"),
         (Some(ada.as_str()), &[][..], "application/grpc", 2 << 20, "8", "bytes"),
         (Some(ada.as_str()), &[][..], "text/plain", 0, "12", "application/grpc"),
-        (Some(ada.as_str()), &[("a2a-version", "0.3")][..], "application/grpc", 0, "9", "1.0"),
+        (Some(ada.as_str()), &[("a2a-version", "0.3")][..], "application/grpc", 0, "12", "1.0"),
         (Some(ada.as_str()), &[][..], "application/grpc", 0, "3", "missing"),
     ] {
         let (status, code, said) = grpc(token, headers, kind, bytes).await;
