@@ -14,6 +14,7 @@
 //! Without this, a small model repeats the question with one word changed, copies whole passages, and cites nothing. So it lists what it read before it
 //! answers, and code writes the citations. The short answer cites the sources of all its facts: a name or a number that is in none of them is detected.
 
+use evidence::Span;
 use graph::{Failure, FailureKind, Replies};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -41,6 +42,31 @@ pub(crate) struct DraftAnswer {
     pub(crate) markdown: String,
     /// The short form of the answer, if the model was asked for one and gave it.
     pub(crate) short: Option<String>,
+}
+
+impl DraftAnswer {
+    /// Without sentences that are nothing but the heading of a passage that was shown: a small model copies one at times.
+    pub(crate) fn without_headings(mut self, shown: &[Span]) -> DraftAnswer {
+        let markdown = shown.iter().fold(self.markdown.clone(), |text, span| {
+            let heading = evidence::source_line(span);
+            (1..=shown.len() as u64).fold(text, |text, source| without_sentence(text, &cited(&heading, &[source])))
+        });
+        if !markdown.trim().is_empty() {
+            self.markdown = markdown;
+        }
+        self
+    }
+}
+
+fn without_sentence(text: String, sentence: &str) -> String {
+    let is_whole = |at: usize| {
+        let (before, after) = (&text[..at], &text[at + sentence.len()..]);
+        (before.is_empty() || before.ends_with('\n') || before.ends_with(". ")) && (after.is_empty() || after.starts_with([' ', '\n']))
+    };
+    match text.match_indices(sentence).map(|(at, _)| at).find(|at| is_whole(*at)) {
+        Some(at) => format!("{}{}", &text[..at], text[at + sentence.len()..].trim_start_matches(' ')).trim_end().to_owned(),
+        None => text,
+    }
 }
 
 /// Longer sentences are cut; the rest is repetition.
@@ -198,6 +224,17 @@ fn cited(words: &str, sources: &[u64]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_heading_of_a_passage_is_no_fact() {
+        let span = |title: &str, text: &str| Span { title: Some(title.to_owned()), text: text.to_owned(), ..Span::default() };
+        let shown = [span("Recovery", "The log is replayed."), span("Leases", "A lease ends after 10 s.")];
+        let said = |markdown: &str| DraftAnswer { markdown: markdown.to_owned(), short: None }.without_headings(&shown).markdown;
+        assert_eq!(said("**10 s** [2].\n\nA lease ends after 10 s [2]. Recovery [2]."), "**10 s** [2].\n\nA lease ends after 10 s [2].");
+        assert_eq!(said("Leases [2]. A lease ends after 10 s [2]."), "A lease ends after 10 s [2].");
+        assert_eq!(said("It is part of the Recovery [1]."), "It is part of the Recovery [1].", "a sentence that ends with the heading");
+        assert_eq!(said("Recovery [1]."), "Recovery [1].", "the only sentence");
+    }
 
     fn read_claim(value: &Value) -> (String, Option<String>) {
         let said = read(value).unwrap_or_default();

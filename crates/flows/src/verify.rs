@@ -243,6 +243,7 @@ pub(crate) struct Unchecked {
 
 impl Unchecked {
     pub(crate) fn new(draft: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: CheckOptions<'_>) -> Unchecked {
+        let draft = draft.without_headings(&shown);
         let check = Check::new(draft.markdown.as_str(), &shown, means);
         Unchecked { draft, shown, is_strict, check }
     }
