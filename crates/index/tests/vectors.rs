@@ -41,6 +41,9 @@ fn meaning_is_found_without_a_common_word() {
         assert_eq!(answer.hits[0].passage.text, PASSAGES[number], "{question}");
         assert!(answer.lists.iter().any(|list| list.name == "vectors" && list.weight == 1.0));
     }
+    for question in ["Hello there", "What is 2 + 2?"] {
+        assert_eq!(corpus.search(question, 5).unwrap().hits, [], "{question}");
+    }
     // After reopening, nothing is computed again.
     drop(corpus);
     let corpus = Corpus::open(home.path(), &model).unwrap();

@@ -120,13 +120,13 @@ impl VectorCache {
         Ok(slots)
     }
 
-    /// The similarity of each row to the question; `slots` gives the vector of a row, and rows without one are skipped.
+    /// The cosine of each row and the question; `slots` gives the vector of a row, and rows without one are skipped.
     pub(crate) fn scores(&self, question: &[f32], slots: impl Iterator<Item = (u32, u32)>) -> Vec<(u32, f32)> {
-        let (_, question) = rounded(question);
+        let (question_scale, question) = rounded(question);
         self.read(|kept| {
             let score = |slot: u32| {
                 let at = slot as usize * WIDTH;
-                Some(dot(&question, kept.bytes.get(at..at + WIDTH)?) as f32 * kept.scales.get(slot as usize)?)
+                Some(dot(&question, kept.bytes.get(at..at + WIDTH)?) as f32 * kept.scales.get(slot as usize)? * question_scale)
             };
             slots.filter_map(|(row, slot)| Some((row, score(slot)?))).collect()
         })
@@ -175,10 +175,9 @@ mod tests {
         let shelf = VectorCache::default();
         let vectors: Vec<_> = (0..20).map(|seed| (key(&seed.to_string()), vector(seed))).collect();
         shelf.add(&vectors).unwrap();
-        let (scale, _) = rounded(&vector(3));
         for (row, score) in shelf.scores(&vector(3), (0..20).map(|row| (row, row))) {
             let exact: f32 = vector(3).iter().zip(vector(row as usize)).map(|(a, b)| a * b).sum();
-            assert!((score * scale - exact).abs() < 0.01, "{row}: {} {exact}", score * scale);
+            assert!((score - exact).abs() < 0.01, "{row}: {score} {exact}");
         }
     }
 
