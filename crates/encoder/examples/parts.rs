@@ -46,7 +46,7 @@ fn main() {
     time("down", &mut || kernel.multiply(&inner, &down, &mut seen));
     // The whole network of the vectors, for texts of 140 tokens, a different number of them at once. The kernel is the process's own.
     let read = |bytes| Weights::read(bytes).expect("the weights of the binary");
-    let parts = Parts::read(&read(builtin::VECTORS), &read(builtin::VERIFIER)).expect("the weights of the binary");
+    let parts = Parts::read(&read(builtin::VECTORS), &read(builtin::VERIFIER), builtin::VECTORS_LAYERS).expect("the weights of the binary");
     let encoder = Encoder::new(parts);
     let text = Text::whole((0..140).map(|at| 1_000 + at * 7).collect());
     let mut scratch = Scratch::default();

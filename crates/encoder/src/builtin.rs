@@ -1,8 +1,12 @@
 //! The weights that are part of the binary, as `lab/train` made them.
 
-/// The verifier: six layers, its head, and the word embeddings.
+/// The verifier: its layers, its head, and the word embeddings.
 pub static VERIFIER: &[u8] = include_bytes!("../weights/verifier.bin");
-/// The vectors of passages: three layers over the verifier's word embeddings.
+/// Layers of the verifier.
+pub const VERIFIER_LAYERS: usize = 6;
+/// The vectors of passages: layers over the verifier's word embeddings.
 pub static VECTORS: &[u8] = include_bytes!("../weights/vectors.bin");
+/// Layers of the vectors.
+pub const VECTORS_LAYERS: usize = 3;
 /// The word pieces of both: BERT's, without case.
 pub static TOKENIZER: &[u8] = include_bytes!("../weights/tokenizer.json");

@@ -44,8 +44,8 @@ pub struct Parts<'b> {
 }
 
 impl<'b> Parts<'b> {
-    /// The parts in a file of `lab/train`, with as many layers as it has. The word embeddings may come from another file.
-    pub fn read(weights: &Weights<'b>, words: &Weights<'b>) -> Result<Self, WeightsError> {
+    /// The parts in a file of `lab/train`. The word embeddings may come from another file.
+    pub fn read(weights: &Weights<'b>, words: &Weights<'b>, layers: usize) -> Result<Self, WeightsError> {
         let layer = |number: usize| {
             let name = |part: &str| format!("layers.{number}.{part}");
             Ok(Layer {
@@ -62,7 +62,7 @@ impl<'b> Parts<'b> {
             positions: weights.table("positions.weight", POSITIONS_MAX)?,
             types: weights.floats_of("types.weight", 2 * WIDTH)?,
             norm: weights.norm("norm")?,
-            layers: (0..weights.layers()).map(layer).collect::<Result<_, WeightsError>>()?,
+            layers: (0..layers).map(layer).collect::<Result<_, WeightsError>>()?,
         })
     }
 }

@@ -52,11 +52,6 @@ impl<'b> Weights<'b> {
         Ok(Weights { tensors })
     }
 
-    /// How many layers the file has.
-    pub(crate) fn layers(&self) -> usize {
-        (0..).take_while(|layer| self.tensor(&format!("layers.{layer}.qkv.weight")).is_ok()).count()
-    }
-
     /// All numbers of a tensor of floats.
     pub fn floats(&self, name: &str) -> Result<Vec<f32>, WeightsError> {
         match self.tensor(name)? {

@@ -1,5 +1,6 @@
 //! The cross-encoder: the shared encoder over `[CLS] evidence [SEP] claim [SEP]`, and a head over the first token and the mean of all.
 
+use encoder::builtin::VERIFIER_LAYERS;
 use encoder::{Encoder, Matrix, Parts, Scratch, Text, WIDTH, Weights, WeightsError};
 
 pub(crate) struct Net<'b> {
@@ -12,7 +13,7 @@ pub(crate) struct Net<'b> {
 impl<'b> Net<'b> {
     pub(crate) fn load(weights: &Weights<'b>) -> Result<Self, WeightsError> {
         Ok(Net {
-            encoder: Encoder::new(Parts::read(weights, weights)?),
+            encoder: Encoder::new(Parts::read(weights, weights, VERIFIER_LAYERS)?),
             head_up: weights.matrix("head_up", 2 * WIDTH, WIDTH)?,
             head: weights.floats_of("head.weight", 3 * WIDTH)?,
             head_bias: weights.floats_of("head.bias", 3)?,

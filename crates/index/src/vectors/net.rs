@@ -24,8 +24,8 @@ impl Net {
         if tokenizer.get_vocab_size(true) != WORDS {
             return Err("the tokenizer does not have the words of the weights".into());
         }
-        let read = || -> Result<Parts<'static>, WeightsError> { Parts::read(&Weights::read(builtin::VECTORS)?, &Weights::read(builtin::VERIFIER)?) };
-        Ok(Net { tokenizer, encoder: Encoder::new(read().map_err(|error| error.to_string())?) })
+        let parts = parts().map_err(|error| error.to_string())?;
+        Ok(Net { tokenizer, encoder: Encoder::new(parts) })
     }
 
     /// The tokens of a text, truncated to the model's length.
@@ -52,6 +52,10 @@ impl Net {
         }
         vectors
     }
+}
+
+fn parts() -> Result<Parts<'static>, WeightsError> {
+    Parts::read(&Weights::read(builtin::VECTORS)?, &Weights::read(builtin::VERIFIER)?, builtin::VECTORS_LAYERS)
 }
 
 /// Texts of like length together, so that the threads' shares take about as long.
