@@ -80,6 +80,7 @@ impl Model {
     /// The same while the caller does something else.
     pub(crate) fn ask_beside<T>(&self, text: &str, meanwhile: impl FnOnce() -> T) -> (T, Option<Vec<f32>>) {
         if self.is_wanted()
+            && !self.is_ready()
             && let Err(why) = self.load()
         {
             tracing::warn!(why, "a question has no vector");
