@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Only necessary stages run, and results that a row already has are not computed again ([`Row`]; search results are kept in their thread for a day and
-//! reused for the same question). If a model's reply is not usable, keywords decide the intent and the intent decides the stages.
+//! reused for the same question). If a model's reply is not usable, keywords decide the intent and the intent decides the stages. With a small model the
+//! intent decides the stages always. A summary of what was just found is checked against it like any answer.
 //!
 //! The specification calls the stage `summarize` when it is planned and `summary` when it was executed; here it has one name.
 
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::answer::{self, Answer};
-use crate::claims;
+use crate::claims::{self, DraftAnswer};
 use crate::descriptor::{Descriptor, Needs, Routing};
 use crate::direct::ANSWER;
 use crate::follow_up;
@@ -87,7 +88,7 @@ const LISTED_TOKENS_MAX: usize = 1_500;
 pub(crate) const RECALLED_MESSAGES_MAX: usize = 200;
 
 const INTENT: Prompt = Prompt { long: include_str!("intent.md"), short: include_str!("intent.small.md") };
-const PLAN: Prompt = Prompt { long: include_str!("plan.md"), short: include_str!("plan.small.md") };
+const PLAN: &str = include_str!("plan.md");
 const RESPOND: Prompt = Prompt { long: include_str!("answer.md"), short: claims::PROMPT };
 const RECALL: Prompt = Prompt { long: include_str!("recall.md"), short: include_str!("recall.small.md") };
 
@@ -340,13 +341,13 @@ fn own_stage(intent: Intent) -> Stage {
     }
 }
 
-/// If the row already has the results, there is nothing to plan.
+/// If the row already has the results, there is nothing to plan. A small model plans summaries that nobody asked for, so with it the intent decides.
 fn ask_plan(s: &Chat) -> Ask {
-    if s.holds(own_stage(s.intent)) {
+    if s.model.is_small || s.holds(own_stage(s.intent)) {
         return Ask::nothing();
     }
     let held: Vec<Stage> = [Stage::Search, Stage::Summarize].into_iter().filter(|stage| s.holds(*stage)).collect();
-    let text = prompt::render(PLAN.of(&s.model), json!({ "intent": s.intent, "held": held, "responses": s.findings().len() }));
+    let text = prompt::render(PLAN, json!({ "intent": s.intent, "held": held, "responses": s.findings().len() }));
     let schema = json!({
         "type": "object",
         "required": ["stages"],
@@ -407,8 +408,13 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             let found = Span { text: s.row.summary.clone(), source: stages::SUMMARIZE.to_owned(), ..Span::default() };
             return no_model::fail("chat", why, &[found]);
         }
-        let answer = answer::finish(&s.row.summary, &[], false);
-        return end(s, answer);
+        let summary = DraftAnswer { markdown: s.row.summary.clone(), short: None };
+        let material = if s.executed.contains(&Stage::Search) { spans(s) } else { Vec::new() };
+        if material.is_empty() {
+            let answer = answer::finish(&summary.markdown, &[], false);
+            return end(s, answer);
+        }
+        return checked(s, Unchecked::new(summary, material, s.strict, s.means()));
     }
     let (_, shown) = prompt_messages(s);
     let answer = match claims::read_reply(replies, claims::is_asked(&s.model, shown.len())) {

@@ -154,6 +154,30 @@ fn c3_only_needed_stages_are_planned() {
 }
 
 #[test]
+fn c3_a_small_models_intent_decides_the_stages() {
+    let input = json!({ "question": "And after a crash?", "history": said(1), "model": { "is_small": true, "context_tokens": 4_096 } });
+    let end = play("chat", input, &mut |effect, _| {
+        Some(match effect.name() {
+            "intent" => intent("search"),
+            "search.search" => found("search.search", &[("trends", "Agents are the latest trend in AI.")]),
+            "answer" => Reply::ok(json!({ "facts": [{ "sentence": "Agents are the latest trend in AI.", "source": 1 }], "short_answer": "agents" })),
+            other => panic!("{other}"),
+        })
+    });
+    assert_eq!((&end.output()["executed_stages"], &end.output()["sources"][0]["address"]), (&json!(["search"]), &json!("https://trends.example")));
+}
+
+#[test]
+fn c5_a_summary_of_what_was_just_found_is_checked_against_it() {
+    let summary = |text: &str| Reply::ok(json!({ "text": text, "data": { "summary": text, "confidence": 0.6 }, "spans": [] }));
+    let both = stages(&["search", "summarize"]);
+    for (text, status) in [("Agents are the latest trend in AI.", "supported"), ("Agents earned 40 million in Norway.", "unsupported")] {
+        let end = changed(json!({ "question": "x", "history": said(1) }), &intent("search"), &both, &[("summary.summarize", summary(text))]);
+        assert_eq!((&end.output()["sentences"][0]["status"], end.count("model answer")), (&json!(status), 0), "{}", end.output());
+    }
+}
+
+#[test]
 fn c3_what_a_row_holds_is_not_computed_again() {
     let row = json!({ "query": "Latest trends", "turn": 1, "search_results": "Agents are the latest trend in AI.", "search_confidence": 0.9 });
     let input = json!({ "question": "latest trends", "history": said(1), "settings": { "row": row } });
