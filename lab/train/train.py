@@ -1,7 +1,6 @@
 """Trains the teacher and the student, and measures both.
 
-    python train.py teacher --base mpnet.int8 --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT
-    python train.py score   --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT                   the teacher's logits for every training pair
+    python train.py teacher --base mpnet.int8 --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT   and its logits for every training pair (soft.npy)
     python train.py student --base minilm.int8 --data DATA --keep KEEP --tokenizer TOKENIZER --out OUT
 """
 
@@ -84,12 +83,13 @@ def hard_loss(logits, labels, ways):
     return torch.where(ways == 3, three, two) * (ways > 0)
 
 
-def train(net, rows, data, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, seconds_max=480, save=None):
+def train(net, rows, data, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, seconds_max=480, save=None, compiled=False):
     """The rate falls with the steps or with the clock, whichever is further, so that it always reaches zero. `save` is called every two minutes."""
     net.to(DEVICE).train()
     rng = np.random.default_rng(SEED)
-    decay = [p for n, p in net.named_parameters() if p.ndim > 1]
-    other = [p for n, p in net.named_parameters() if p.ndim <= 1]
+    trained = [p for p in net.parameters() if p.requires_grad]
+    decay, other = [p for p in trained if p.ndim > 1], [p for p in trained if p.ndim <= 1]
+    forward = torch.compile(net, dynamic=True) if compiled else net
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.01}, {"params": other, "weight_decay": 0.0}], lr=rate, fused=DEVICE == "cuda")
     plan = [group for _ in range(epochs) for group in batches(data.lengths, size, rng)]
     labels = torch.tensor([r["y"] for r in rows], device=DEVICE)
@@ -109,7 +109,7 @@ def train(net, rows, data, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, s
             part["lr"] = lr
         ids, kinds, at = data.batch(group)
         with torch.autocast(DEVICE, torch.bfloat16, enabled=DEVICE == "cuda"):
-            logits = net(ids, kinds)
+            logits = forward(ids, kinds)
         loss = hard_loss(logits, labels[at], ways[at]) * weights[at]
         if soft is not None:
             near = F.kl_div(F.log_softmax(logits / heat, 1), F.softmax(soft[at] / heat, 1), reduction="none").sum(1) * heat**2
@@ -117,7 +117,7 @@ def train(net, rows, data, epochs, rate, size, soft=None, alpha=0.7, heat=2.0, s
         loss = loss.mean()
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        torch.nn.utils.clip_grad_norm_(trained, 1.0)
         optimizer.step()
         losses.append(loss.detach())
         if step % 500 == 0:
@@ -200,7 +200,7 @@ def table(rows, p, logits):
 
 def main():
     options = argparse.ArgumentParser()
-    options.add_argument("mode", choices=["teacher", "score", "student"])
+    options.add_argument("mode", choices=["teacher", "student"])
     options.add_argument("--base", type=pathlib.Path)
     options.add_argument("--data", type=pathlib.Path, required=True)
     options.add_argument("--keep", type=pathlib.Path, required=True)
@@ -212,6 +212,8 @@ def main():
     options.add_argument("--alpha", type=float, default=0.6)
     options.add_argument("--limit", type=int)
     options.add_argument("--seconds", type=int, default=480)
+    options.add_argument("--fixed-words", action="store_true", help="leave the word embeddings as they are: vectors.bin reads them too")
+    options.add_argument("--compile", action="store_true", help="with torch.compile")
     o = options.parse_args()
     torch.manual_seed(SEED)
     torch.backends.cuda.matmul.allow_tf32 = True
@@ -219,29 +221,27 @@ def main():
     began = time.time()
     rows = rows_of(o.data, "train", o.limit)
     # Unlabelled pairs are of use only with the teacher's scores; without a teacher the student learns from the labels alone.
-    has_teacher = o.mode == "score" or o.mode == "student" and (o.keep / "soft.npy").exists() and o.alpha > 0
-    more = rows_of(o.data, "unlabelled", o.limit) if has_teacher else []
+    has_teacher = o.mode == "student" and (o.keep / "soft.npy").exists() and o.alpha > 0
+    more = rows_of(o.data, "unlabelled", o.limit) if has_teacher or o.mode == "teacher" else []
     held = rows_of(o.data, "calibrate", o.limit)
     encoded_held = encode(held, o.tokenizer)
-    data, data_held = OnDevice(encode(rows + more, o.tokenizer)), OnDevice(encoded_held)
+    encoded = encode(rows + more, o.tokenizer)
+    data, data_held = OnDevice(encoded), OnDevice(encoded_held)
     print(f"{len(rows)} + {len(more)} pairs, mean {data.lengths.mean():.0f} tokens, read in {time.time() - began:.0f} s, on {DEVICE}", flush=True)
-    if o.mode == "score":
-        net = M.CrossEncoder(M.MPNET)
-        net.load_state_dict(torch.load(o.keep / "teacher.pt", map_location="cpu"))
-        np.save(o.keep / "soft.npy", logits_of(net, data))
-        print(f"scored in {time.time() - began:.0f} s", flush=True)
-        return
     config = M.MPNET if o.mode == "teacher" else M.MINILM
     net = M.CrossEncoder(config)
     M.load_arrays(net, M.base_weights(o.base, config) if o.base.suffix == ".safetensors" else {name: value for name, value in M.unpack(o.base).items() if name not in ("calibration", "decision")})
     arrays_of = lambda net: {name: value.float().cpu().numpy() for name, value in net.state_dict().items()}
     o.out.mkdir(parents=True, exist_ok=True)
     if o.mode == "teacher":
-        train(net, rows, data, o.epochs or 3, o.rate or 4e-5, o.size, seconds_max=o.seconds, save=lambda net: torch.save(net.state_dict(), o.keep / "teacher.part.pt"))
+        labelled = OnDevice(encoded[: len(rows)])
+        train(net, rows, labelled, o.epochs or 3, o.rate or 4e-5, o.size, seconds_max=o.seconds, save=lambda net: torch.save(net.state_dict(), o.keep / "teacher.part.pt"), compiled=o.compile)
         torch.save(net.state_dict(), o.keep / "teacher.pt")
+        np.save(o.keep / "soft.npy", logits_of(net, data).astype(np.float16))
     else:
         soft = np.load(o.keep / "soft.npy") if has_teacher else None
-        train(net, rows + more, data, o.epochs or 5, o.rate or 3e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds, save=lambda net: M.pack(arrays_of(net), o.out / "part.bin"))
+        net.words.weight.requires_grad_(not o.fixed_words)
+        train(net, rows + more, data, o.epochs or 5, o.rate or 3e-4, o.size, soft, alpha=o.alpha, seconds_max=o.seconds, save=lambda net: M.pack(arrays_of(net), o.out / "part.bin"), compiled=o.compile)
         arrays = arrays_of(net)
         M.pack(arrays, o.out / "verifier.bin")
         # What is measured is what is shipped: the rounded weights.
