@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::claim::{Claim, claim};
-use crate::decide::{DecidedBy, word_count};
+use crate::decide::{DecidedBy, EvidenceForm};
 use crate::derive::confirms;
 use crate::entail::Judgement;
 use crate::judge::{ClaimTerms, Verdict, excerpt, judge, nearest};
@@ -315,8 +315,8 @@ impl Spans<'_> {
         let rules = judge(claim, text, wanted, self, numbers, options);
         match options.judged {
             Some(judged) => {
-                let words = numbers.iter().filter_map(|number| self.get(*number)).map(word_count).sum();
-                judged.combined(rules, text, numbers, words)
+                let evidence = EvidenceForm::of(text, numbers.iter().filter_map(|number| self.get(*number)));
+                judged.combined(rules, text, numbers, evidence)
             }
             None => rules,
         }

@@ -15,6 +15,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check::{Checked, Options, Problem, ProblemKind, Sentence, Status};
+use crate::citation::citations;
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair, log_odds};
 use crate::language::is_english;
 use crate::sentences::sentences;
@@ -106,8 +107,8 @@ pub fn decide(claims: &[Claimed<'_>], model: Option<&dyn Entailment>) -> Vec<Dec
     let mut decided = Vec::with_capacity(claims.len());
     for ((claim, asked), checked) in claims.iter().zip(&asked).zip(rules) {
         let own: Vec<Judgement> = judged.by_ref().take(asked.count()).collect();
-        let words = claim.spans.iter().map(word_count).sum();
-        let together = |checked: &Checked| together(&worst(checked), coverage(checked), words, &asked.verdict(&own), &weights);
+        let evidence = EvidenceForm::of(claim.text, claim.spans.iter());
+        let together = |checked: &Checked| together(&worst(checked), coverage(checked), evidence, &asked.verdict(&own), &weights);
         decided.push(checked.as_ref().map_or_else(not_checked, together));
     }
     decided
@@ -129,8 +130,32 @@ fn by_rules(claim: &Claimed<'_>) -> Checked {
     Spans::new(claim.spans).check(&format!("{} {cites}", claim.text), &Options::default())
 }
 
-pub(crate) fn word_count(span: &Span) -> usize {
-    text_of(span).split_whitespace().count()
+/// What the weight of the rules depends on, of the evidence of a claim.
+#[derive(Clone, Copy)]
+pub(crate) struct EvidenceForm {
+    words: usize,
+    /// A number of the claim is written differently in the evidence, `2,500 kg` as `2.5 tonnes`.
+    has_other_numbers: bool,
+}
+
+impl EvidenceForm {
+    pub(crate) fn of<'s>(claim: &str, spans: impl Iterator<Item = &'s Span>) -> Self {
+        let texts: Vec<String> = spans.map(text_of).collect();
+        let claim = citations(claim).into_iter().rev().fold(claim.to_owned(), |mut text, citation| {
+            text.replace_range(citation.range, " ");
+            text
+        });
+        let is_written = |number: &str| texts.iter().any(|text| numbers_as_written(text).any(|one| one == number));
+        EvidenceForm {
+            words: texts.iter().map(|text| text.split_whitespace().count()).sum(),
+            has_other_numbers: numbers_as_written(&claim).any(|number| !is_written(number)),
+        }
+    }
+}
+
+fn numbers_as_written(text: &str) -> impl Iterator<Item = &str> {
+    let parts = text.split(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',')));
+    parts.map(|part| part.trim_matches(['.', ','])).filter(|part| !part.is_empty())
 }
 
 /// Of the least supported sentence.
@@ -253,7 +278,7 @@ pub(crate) struct Finding<'f> {
     pub(crate) is_supported: bool,
     pub(crate) problems: &'f [Problem],
     pub(crate) coverage: f32,
-    pub(crate) evidence_words: usize,
+    pub(crate) evidence: EvidenceForm,
 }
 
 /// Coverage from which a missing fact was changed and not merely paraphrased.
@@ -266,6 +291,11 @@ const PASSAGE_WORDS_MIN: usize = 36;
 /// Log odds in passages for a claim that the rules support, and for one whose only problem is shared words.
 const PASSAGE_SUPPORTED: f32 = 3.05;
 const PASSAGE_UNOPPOSED: f32 = 1.5;
+/// The same for a claim that the rules support after converting a number: the model cannot do that, and calls such a claim contradicted.
+const CONVERTED_SUPPORTED: f32 = 6.0;
+/// Probability of a contradiction from which a claim that shares words with the evidence has no advantage by [`PASSAGE_UNOPPOSED`]: a word was
+/// replaced.
+const REPLACED_CONTRADICTED_MIN: f32 = 0.7;
 
 impl Finding<'_> {
     fn has(&self, kind: ProblemKind) -> bool {
@@ -276,17 +306,22 @@ impl Finding<'_> {
     fn is_final(&self) -> bool {
         let alone = [ProblemKind::Quotation, ProblemKind::Address, ProblemKind::Negation, ProblemKind::Opposite, ProblemKind::Swapped];
         let has_fact = self.has(ProblemKind::Number) || self.has(ProblemKind::Date);
-        let has_name = self.has(ProblemKind::Name) && self.evidence_words >= NAMED_WORDS_MIN;
+        let has_name = self.has(ProblemKind::Name) && self.evidence.words >= NAMED_WORDS_MIN;
         alone.into_iter().any(|kind| self.has(kind)) || self.coverage >= COPY_COVERAGE_MIN && (has_fact || has_name)
     }
 
     /// Additional log odds for passages.
-    fn passage_odds(&self) -> f32 {
+    fn passage_odds(&self, model: &ModelVerdict) -> f32 {
         let facts = [ProblemKind::Number, ProblemKind::Date, ProblemKind::Undecided, ProblemKind::Name];
-        match self.evidence_words >= PASSAGE_WORDS_MIN {
-            true if self.is_supported => PASSAGE_SUPPORTED,
-            true if !facts.into_iter().any(|kind| self.has(kind)) => PASSAGE_UNOPPOSED,
-            _ => 0.0,
+        let is_replaced = self.coverage >= COPY_COVERAGE_MIN && model.supported < SUPPORTED_MIN && model.contradicted >= REPLACED_CONTRADICTED_MIN;
+        if self.evidence.words < PASSAGE_WORDS_MIN {
+            0.0
+        } else if self.is_supported {
+            if self.evidence.has_other_numbers { CONVERTED_SUPPORTED } else { PASSAGE_SUPPORTED }
+        } else if is_replaced || facts.into_iter().any(|kind| self.has(kind)) {
+            0.0
+        } else {
+            PASSAGE_UNOPPOSED
         }
     }
 }
@@ -308,7 +343,7 @@ impl CombinedScore {
             (has(ProblemKind::Swapped), weights.swapped),
         ];
         let rules_odds: f32 = signals.iter().filter(|(is_there, _)| *is_there).map(|(_, weight)| weight).sum();
-        let odds = weights.model * log_odds(model.supported) + weights.constant + rules_odds + rules.passage_odds();
+        let odds = weights.model * log_odds(model.supported) + weights.constant + rules_odds + rules.passage_odds(model);
         let score = 1.0 / (1.0 + (-odds).exp());
         let is_model = (model.supported >= SUPPORTED_MIN) == (score >= SUPPORTED_MIN);
         let is_contradicted = score < SUPPORTED_MIN && model.contradicted >= CONTRADICTED_MIN;
@@ -320,11 +355,11 @@ impl CombinedScore {
     }
 }
 
-fn together(rules: &Decided, coverage: f32, evidence_words: usize, model: &ModelVerdict, weights: &DecisionWeights) -> Decided {
+fn together(rules: &Decided, coverage: f32, evidence: EvidenceForm, model: &ModelVerdict, weights: &DecisionWeights) -> Decided {
     if rules.status == ClaimStatus::NotChecked {
         return rules.clone();
     }
-    let finding = Finding { is_supported: rules.status == ClaimStatus::Supported, problems: &rules.problems, coverage, evidence_words };
+    let finding = Finding { is_supported: rules.status == ClaimStatus::Supported, problems: &rules.problems, coverage, evidence };
     let Some(odds) = CombinedScore::of(&finding, model, weights) else { return rules.clone() };
     let status = match odds.contradicted_by {
         _ if odds.score >= SUPPORTED_MIN => ClaimStatus::Supported,
@@ -365,6 +400,28 @@ mod tests {
     fn the_span_that_contradicts_is_named() {
         let found = decided("The harbour freezes in winter.", &["Ships use the harbour.", "bad: It stays free of ice all winter."], Some(&Scripted));
         assert_eq!((found.status, found.contradicted_by), (ClaimStatus::Contradicted, Some(2)));
+    }
+
+    const WHALES: &str = "The longest whale that was reliably measured was 29.9 m long, and the heaviest are estimated at 199 tonnes. A calf weighs 2.5 tonnes at birth and \
+        drinks up to 200 litres of milk a day. Hunting reduced their numbers until it was banned.";
+
+    #[test]
+    fn in_a_passage_the_rules_support_a_converted_number_against_the_model_and_no_exchanged_one() {
+        let text = format!("bad: {WHALES}");
+        let found = |claim: &str| decided(claim, &[&text], Some(&Scripted)).status;
+        assert_eq!(found("A calf weighs 2,500 kg at birth and drinks up to 200 litres of milk a day."), ClaimStatus::Supported);
+        assert_ne!(found("A calf weighs 200 tonnes at birth and drinks up to 2.5 litres of milk a day."), ClaimStatus::Supported);
+    }
+
+    #[test]
+    fn in_a_passage_a_claim_with_a_replaced_word_that_the_model_contradicts_has_no_advantage() {
+        let evidence = EvidenceForm { words: 52, has_other_numbers: false };
+        let odds = |coverage: f32, contradicted: f32| {
+            let finding = Finding { is_supported: false, problems: &[], coverage, evidence };
+            finding.passage_odds(&ModelVerdict { supported: 0.2, contradicted, contradicted_by: Some(1) })
+        };
+        // The antidote is naloxone, where the passage says acetylcysteine; and a paraphrase that shares no word with its passage.
+        assert_eq!((odds(0.5, 0.76), odds(0.0, 0.76), odds(0.5, 0.3)), (0.0, PASSAGE_UNOPPOSED, PASSAGE_UNOPPOSED));
     }
 
     #[test]

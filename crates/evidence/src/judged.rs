@@ -14,7 +14,7 @@ use crate::check::{Options, Problem, ProblemKind, Sentence, Status};
 use crate::cite::tidied;
 use crate::claim::claim;
 use crate::conflict::{Candidate, Conflict, candidates};
-use crate::decide::{CombinedScore, DecidedBy, Finding, ModelVerdict, SUPPORTED_MIN, WEAK_MIN, text_of};
+use crate::decide::{CombinedScore, DecidedBy, EvidenceForm, Finding, ModelVerdict, SUPPORTED_MIN, WEAK_MIN, text_of};
 use crate::entail::{DecisionWeights, Entailment, Judgement, Pair};
 use crate::judge::{ClaimTerms, Verdict, excerpt};
 use crate::language::is_english;
@@ -238,9 +238,8 @@ impl Judged {
         self.decisions.get(text)
     }
 
-    /// The rules' verdict about a sentence and spans of so many words, combined with the model's; unchanged if the model did not judge all
-    /// of them.
-    pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize], words: usize) -> Verdict {
+    /// The rules' verdict about a sentence and its spans, combined with the model's; unchanged if the model did not judge all of them.
+    pub(crate) fn combined(&self, rules: Verdict, text: &str, numbers: &[usize], evidence: EvidenceForm) -> Verdict {
         let text = normalized(text);
         let one = |numbers: Vec<usize>| self.found.get(&(text.clone(), numbers));
         let alone: Option<Vec<&Judgement>> = numbers.iter().map(|number| one(vec![*number])).collect();
@@ -253,8 +252,7 @@ impl Judged {
             }
         }
         let verifier = Some(Judgement { supported: model.supported, contradicted: model.contradicted });
-        let finding =
-            Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence_words: words };
+        let finding = Finding { is_supported: rules.status == Status::Supported, problems: &rules.problems, coverage: rules.coverage, evidence };
         let Some(odds) = CombinedScore::of(&finding, &model, &self.weights) else { return Verdict { verifier, ..rules } };
         let coverage = rules.coverage;
         if odds.score >= SUPPORTED_MIN {
