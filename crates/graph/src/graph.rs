@@ -110,8 +110,8 @@ impl Graph {
         self.0.calls.get(node).map_or(&[], Vec::as_slice)
     }
 
-    /// What is wrong with the name of a node that it does not have.
-    pub(crate) fn no_node(&self, name: &str) -> String {
+    /// The message for the name of a node that it does not have.
+    pub fn no_node(&self, name: &str) -> String {
         let shown: String = name.chars().take(100).collect();
         format!("there is no node {shown:?}; there are: {}", self.nodes().collect::<Vec<_>>().join(", "))
     }

@@ -62,8 +62,7 @@ impl LangGraph {
         };
         let flow = self.engine().flows().get(&row.flow).ok_or_else(|| not_found("Graph", &row.flow))?;
         if !flow.nodes().any(|known| known == node) {
-            let shown: String = node.chars().take(100).collect();
-            return Err(invalid(format!("goto: there is no node {shown:?}; there are: {}", flow.nodes().collect::<Vec<_>>().join(", "))));
+            return Err(invalid(format!("goto: {}", flow.no_node(node))));
         }
         // What is refused is refused before a run is stopped.
         self.breakpoints(&row.flow, request)?;
