@@ -20,7 +20,7 @@
 //! `[n]` in a raw text means the n-th shown span. `finish` gets exactly what the model was shown, so its result cannot cite anything else. If nothing
 //! was shown, the answer cannot be checked; it is returned unmarked, unless `strict`.
 
-use evidence::{Cited, Judged, Options, Passage, PickOptions, Sentence, Source, Span, Spans, Status, Strict};
+use evidence::{Cited, Judged, Options, Passage, PickOptions, ProblemKind, Sentence, Source, Span, Spans, Status, Strict};
 use graph::Message;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -122,7 +122,11 @@ pub(crate) fn finish_judged(draft: DraftAnswer, shown: &[Span], strict: bool, ju
     if draft.markdown == claims::NOT_ANSWERED {
         return finish_own(draft, shown);
     }
-    let answer = finished(&draft.markdown, shown, strict, judged);
+    let mut answer = finished(&draft.markdown, shown, strict, judged);
+    if !strict && draft.short.is_some() && judged.is_some() && !shown.iter().any(Span::is_summary) && answer.has_no_supported_fact(shown) {
+        answer.prepend(claims::NOT_SUPPORTED);
+        return answer;
+    }
     // `strict` may have removed it.
     let short = draft.short.filter(|short| answer.body.contains(short.as_str()));
     Answer { short, ..answer }
@@ -171,6 +175,9 @@ fn cited(raw_text: &str, shown: &[Span], how: Strict, judged: Option<&Judged>) -
     Answer { text, plain, short: None, html: None, sources, sentences: checked.sentences, refused, removed: removed.len(), body }
 }
 
+/// What is in no passage if it is not in all of them together.
+const ABSENT: [ProblemKind; 4] = [ProblemKind::Name, ProblemKind::Number, ProblemKind::Date, ProblemKind::Quotation];
+
 /// Characters of each span when spans are only listed.
 const LISTED_CHARS_MAX: usize = 400;
 
@@ -206,6 +213,31 @@ impl Answer {
         let end = self.plain.rfind("\n\nSources:").filter(|_| !self.sources.is_empty()).unwrap_or(self.plain.len());
         self.plain.insert_str(end, &more);
         self.body.push_str(&more);
+    }
+
+    /// Puts words before it that are not checked.
+    fn prepend(&mut self, markdown: &str) {
+        let more = format!("{markdown}\n\n");
+        for text in [&mut self.text, &mut self.plain, &mut self.body] {
+            text.insert_str(0, &more);
+        }
+        for sentence in &mut self.sentences {
+            sentence.range = sentence.range.start + more.len()..sentence.range.end + more.len();
+        }
+    }
+
+    /// Whether it names facts after its short answer, the passages support none of them, and one has a name, number, date or quotation that is in no passage: a
+    /// fact whose parts are all there may be right and cite the wrong passage.
+    fn has_no_supported_fact(&self, shown: &[Span]) -> bool {
+        let facts: Vec<&Sentence> = self.sentences.iter().skip(1).filter(|sentence| sentence.status != Status::NoClaim).collect();
+        let is_unsupported = |fact: &&Sentence| matches!(fact.status, Status::Unsupported | Status::Contradicted);
+        let spans = Spans::new(shown);
+        let all: String = (1..=shown.len()).map(|number| format!("[{number}]")).collect();
+        let is_absent = |fact: &&Sentence| {
+            let checked = spans.check(&format!("{} {all}", fact.text), &Options::default());
+            checked.sentences.iter().flat_map(|sentence| &sentence.problems).any(|problem| ABSENT.contains(&problem.kind))
+        };
+        !facts.is_empty() && facts.iter().all(is_unsupported) && facts.iter().any(is_absent)
     }
 
     /// The output of a run.

@@ -43,7 +43,7 @@ mod driven;
 #[cfg(test)]
 mod played;
 
-pub use claims::NOT_ANSWERED;
+pub use claims::{NOT_ANSWERED, NOT_SUPPORTED};
 pub use descriptor::{Agent, Calls, Descriptor, InputKind, Needs, PlanNote, Routing, Visibility};
 pub use registry::{Registry, RegistryError, Specialist};
 pub use verify::Verify;

@@ -311,6 +311,24 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_whose_facts_have_no_support_begins_with_that() {
+        let small = ModelProfile { is_small: true, ..LARGE };
+        let means = CheckOptions { verify: Verify::Fast, model: &small };
+        let draft = |fact: &str| DraftAnswer { markdown: format!("**the winter** [2].\n\n{fact} [2]."), short: Some("the winter".into()) };
+        let invented = "The harbour was painted by Edvard Munch in 1893";
+        // In the second case all parts are in the passages, and perhaps only the citation is wrong.
+        for (fact, is_answered) in [(invented, false), ("The log of the harbour is replayed in winter", true)] {
+            let mut unchecked = Unchecked::new(draft(fact), spans(), false, means);
+            let reply = judgements(&unchecked.check, 0.02, 0.01);
+            unchecked.check.take(&spans(), means, Ok(&reply));
+            let answer = unchecked.finish().0;
+            assert_eq!((answer.text.starts_with(crate::NOT_SUPPORTED), answer.short.is_some()), (!is_answered, is_answered), "{}", answer.text);
+            let last = answer.sentences.last().unwrap();
+            assert!(answer.body[last.range.clone()].starts_with(fact), "ranges are in the body: {}", answer.body);
+        }
+    }
+
+    #[test]
     fn what_the_verifier_leaves_uncertain_goes_to_a_large_model_in_one_call() {
         for (verify, model, is_asked) in
             [(Verify::Model, LARGE, true), (Verify::Fast, LARGE, false), (Verify::Model, ModelProfile { is_small: true, ..LARGE }, false)]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{Progress, Report, Section};
 use crate::answer;
 use crate::approval;
-use crate::claims::{DraftAnswer, NOT_ANSWERED};
+use crate::claims::{DraftAnswer, NOT_ANSWERED, NOT_SUPPORTED};
 use crate::prompt;
 use crate::verify::Check;
 
@@ -53,7 +53,10 @@ impl Found {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.body.trim().is_empty() || self.body.trim() == NOT_ANSWERED || (self.passages.is_empty() && self.sentences.is_empty())
+        self.body.trim().is_empty()
+            || self.body.trim() == NOT_ANSWERED
+            || self.body.starts_with(NOT_SUPPORTED)
+            || (self.passages.is_empty() && self.sentences.is_empty())
     }
 
     /// The text with the numbers of `spans`, to which its passages are added; and the sentence that a summary can begin with.

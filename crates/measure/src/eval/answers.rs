@@ -144,7 +144,8 @@ async fn answer(engine: &Engine, flow: &str, question: &str, profile: ModelProfi
 
 /// Whether a text says that the passages contain no answer.
 fn is_abstention(text: &str) -> bool {
-    [flows::NOT_ANSWERED, evidence::NOTHING_LEFT, models::extract::NOTHING_KNOWN].iter().any(|words| text.trim() == *words)
+    let is_whole = [flows::NOT_ANSWERED, evidence::NOTHING_LEFT, models::extract::NOTHING_KNOWN].contains(&text.trim());
+    is_whole || text.starts_with(flows::NOT_SUPPORTED)
 }
 
 impl Measured {
