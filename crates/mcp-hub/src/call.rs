@@ -130,7 +130,7 @@ async fn rounds(server: &Arc<Server>, entry: &Entry, mut params: CallToolRequest
                 match more_rights(server, &error, step_ups).await {
                     Some(Ok(())) => step_ups += 1,
                     Some(Err(why)) => return Err(Failure::new(FailureKind::Refused, format!("{}: {why}", entry.name))),
-                    None => return Err(failure(server, entry, &error)),
+                    None => return Err(failure(server, entry, &error).await),
                 }
                 continue;
             }
@@ -209,7 +209,7 @@ async fn more_rights(server: &Server, error: &ServiceError, step_ups: usize) -> 
     })
 }
 
-fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
+async fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
     let failed = |kind, message: String| Failure::new(kind, server.stderr_tail().redact(&clip(&message, ERROR_BYTES_MAX)));
     match error {
         ServiceError::McpError(error) if error.code == ErrorCode(TOO_LARGE) => {
@@ -224,6 +224,7 @@ fn failure(server: &Server, entry: &Entry, error: &ServiceError) -> Failure {
         ServiceError::McpError(error) => failed(FailureKind::Tool, format!("{}: {}", entry.name, error.message)),
         other => {
             server.doubt();
+            server.stderr_tail().complete().await;
             let message = format!("{}: the call broke off ({})", entry.name, server.stderr_tail().after(&error_text(other)));
             match entry.repeatability {
                 Repeatability::Repeatable => failed(FailureKind::Network, message).retry(),

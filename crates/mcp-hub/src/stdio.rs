@@ -78,6 +78,7 @@ impl ChildTransport {
             return Err(format!("the command {command:?} has no pipes"));
         };
         // Everything it says has to be read, or it stops when the pipe is full.
+        stderr_tail.set_open(true);
         tokio::spawn(listen(stderr, stderr_tail.clone()));
         let lines = AsyncRwTransport::new_client(Bounded::new(stdout, stderr_tail.clone()), stdin).with_max_line_length(LINE_BYTES_MAX);
         Ok(ChildTransport { lines, group: Group { child: Some(child) } })
@@ -150,7 +151,7 @@ async fn listen(stderr: tokio::process::ChildStderr, stderr_tail: Arc<StderrTail
     loop {
         line.clear();
         match (&mut stderr).take(STDERR_LINE_BYTES_MAX).read_until(b'\n', &mut line).await {
-            Ok(0) | Err(_) => return,
+            Ok(0) | Err(_) => return stderr_tail.set_open(false),
             Ok(_) => stderr_tail.note(String::from_utf8_lossy(&line).trim_end().to_owned()),
         }
     }

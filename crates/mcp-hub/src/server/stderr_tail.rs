@@ -1,5 +1,8 @@
 use std::collections::VecDeque;
 use std::sync::Mutex;
+use std::time::Duration;
+
+use tokio::sync::watch;
 
 use super::lock;
 use effects::clip;
@@ -8,17 +11,21 @@ use effects::clip;
 #[derive(Default)]
 pub(crate) struct StderrTail {
     lines: Mutex<VecDeque<String>>,
+    /// Whether a process may still write to it.
+    is_open: watch::Sender<bool>,
     secrets: Vec<String>,
 }
 
 const LAST_LINES_MAX: usize = 20;
 const SHOWN_LINES_MAX: usize = 4;
 const SHOWN_BYTES_MAX: usize = 600;
+/// How long to wait for the rest of what a process wrote before it ended.
+const REST_MAX: Duration = Duration::from_millis(500);
 
 impl StderrTail {
     /// None of these is ever among them.
     pub(super) fn without(secrets: Vec<String>) -> StderrTail {
-        StderrTail { lines: Mutex::default(), secrets }
+        StderrTail { secrets, ..StderrTail::default() }
     }
 
     pub(crate) fn note(&self, line: String) {
@@ -30,6 +37,16 @@ impl StderrTail {
             lines.pop_front();
         }
         lines.push_back(line);
+    }
+
+    pub(crate) fn set_open(&self, is_open: bool) {
+        self.is_open.send_replace(is_open);
+    }
+
+    /// Waits until everything that a process wrote before it ended is here. Its standard output may be closed first.
+    pub(crate) async fn complete(&self) {
+        let mut is_open = self.is_open.subscribe();
+        let _ = tokio::time::timeout(REST_MAX, is_open.wait_for(|is_open| !is_open)).await;
     }
 
     pub(super) fn clear(&self) {
