@@ -252,7 +252,7 @@ fn all_kernels_agree_and_ours_in_any_pieces_to_the_bit() {
         logits
     };
     let with = |kernels: Kernels| {
-        let net = Net::load(&gguf, 1024, kernels, None).unwrap();
+        let net = Net::load(&gguf, 1024, kernels).unwrap();
         assert_eq!(net.info().kernels, kernels);
         net
     };
@@ -266,13 +266,13 @@ fn all_kernels_agree_and_ours_in_any_pieces_to_the_bit() {
             assert_eq!(logits(&net, pieces), scalar, "{kernels}, {pieces:?}");
         }
     }
-    assert_eq!(Net::load(&gguf, 1024, Kernels::Auto, None).unwrap().info().kernels, Kernels::available()[0]);
+    assert_eq!(Net::load(&gguf, 1024, Kernels::Auto).unwrap().info().kernels, Kernels::available()[0]);
 }
 
 #[test]
 fn kernels_that_cannot_run_are_an_error_that_names_others() {
     let ((_folder, small), (_other_folder, tiny)) = (made(SMALL), tiny());
-    let load = |path: &Path, kernels: Kernels| Net::load(&Gguf::open(path).unwrap(), 1024, kernels, None).map(|net| net.info().kernels);
+    let load = |path: &Path, kernels: Kernels| Net::load(&Gguf::open(path).unwrap(), 1024, kernels).map(|net| net.info().kernels);
     assert_eq!(load(&tiny, Kernels::Auto), Ok(Kernels::Candle), "its formats are not ours");
     let error = load(&tiny, Kernels::Scalar).unwrap_err().to_string();
     assert!(error.contains("Q4_K") && error.contains("auto"), "{error}");

