@@ -19,7 +19,7 @@ use super::vocabulary::Vocabulary;
 use super::weights::Adapter;
 use super::{Answer, EmbeddedError, Event, Finish, GeneratedOutput, Options, Order, Task, Timing, Tokens};
 
-/// A text that does not fit anyway is not worth its tokens: no token of these vocabularies says more.
+/// The longest text of a token. A prompt that is too long even with tokens of this length is refused before it is tokenized.
 const BYTES_PER_TOKEN_MAX: usize = 64;
 
 /// The thread ends when the sender is dropped.

@@ -92,7 +92,7 @@ fn what_is_merged_is_the_base_and_the_change_to_the_rounding_of_q6_k() {
     }
     // Values reach about 1.2, in steps of a 32nd of that, so rounding moves them by half of that at most and scales are rounded too.
     assert!(most < 0.03, "{most}");
-    assert!(moved > 0.1, "the change can be told from rounding: {moved}");
+    assert!(moved > 0.1, "the change is larger than rounding: {moved}");
 }
 
 #[test]

@@ -24,7 +24,7 @@ pub(super) enum Format {
     Q6K,
 }
 
-/// So much is read of the file at a time, to be laid out anew while it is in the cache.
+/// Bytes of the file that are read at a time, so that they are rearranged into tiles while in the cache.
 const READ_BYTES: usize = 1 << 20;
 
 /// Rows of activations that are multiplied with a column of tiles before the next ones: their sums are kept on the stack.

@@ -16,13 +16,13 @@ pub(in super::super) struct Network {
     layers: Vec<Layer>,
     norm: Vec<f32>,
     output: Matrix,
-    /// Of each place half a head.
+    /// Half a head for each position.
     cos: Vec<f32>,
     sin: Vec<f32>,
     sizes: Sizes,
     /// The width in whole blocks: matrices that take it have zeros in the rest, and so have the activations.
     padded: usize,
-    /// Of norms over padded rows.
+    /// The epsilon of norms over padded rows.
     epsilon: f32,
     set: &'static Set,
 }
@@ -32,7 +32,7 @@ struct Layer {
     q: Matrix,
     k: Matrix,
     v: Matrix,
-    /// Of the three.
+    /// The biases of `q`, `k` and `v`.
     bias: Vec<f32>,
     o: Matrix,
     norm_feed: Vec<f32>,
@@ -87,15 +87,15 @@ impl Network {
         for (at, layer) in self.layers.iter().enumerate() {
             self.quantize_normed(&x, &layer.norm_attention, &mut narrow);
             multiply(&[&layer.q, &layer.k, &layer.v], &narrow, &mut all, Epilogue::Bias(&layer.bias));
-            let mut room = memory.layer(at);
+            let mut layer_memory = memory.layer(at);
             self.rotate(&mut all, past);
-            self.store(&all, past, &mut room);
+            self.store(&all, past, &mut layer_memory);
             let group = width / heads_kv;
             each(&mut attended, group, |part, out| {
                 let (token, kv) = (part / heads_kv, part % heads_kv);
                 let q = &all[token * (width + 2 * heads_kv * head)..][kv * group..][..group];
                 // SAFETY: a set is handed out only where the processor has its instructions.
-                unsafe { (self.set.attend)(q, room.head(kv), head, past + token + 1, out) }
+                unsafe { (self.set.attend)(q, layer_memory.head(kv), head, past + token + 1, out) }
             });
             self.quantize_padded(&attended, &mut narrow);
             multiply(&[&layer.o], &narrow, &mut x, Epilogue::Add);
@@ -135,7 +135,7 @@ impl Network {
     }
 
     /// Keys and values of new tokens, in f16.
-    fn store(&self, all: &[f32], past: usize, room: &mut LayerMemory<'_>) {
+    fn store(&self, all: &[f32], past: usize, layer_memory: &mut LayerMemory<'_>) {
         let Sizes { heads, heads_kv, head, .. } = self.sizes;
         let mut both = vec![0_u16; 2 * head];
         for (token, row) in all.chunks_exact((heads + 2 * heads_kv) * head).enumerate() {
@@ -146,7 +146,7 @@ impl Network {
                     (self.set.halve)(key, &mut both[..head]);
                     (self.set.halve)(value, &mut both[head..]);
                 }
-                room.put(at, past + token, &both[..head], &both[head..]);
+                layer_memory.put(at, past + token, &both[..head], &both[head..]);
             }
         }
     }

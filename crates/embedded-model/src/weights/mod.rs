@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The file gets its name only after its hash matched, so whatever has the name may be used. What an interrupted pull had
-//! fetched stays beside it and is gone on from.
+//! fetched stays beside it and is resumed.
 
 mod hugging;
 mod wheels;
@@ -29,7 +29,7 @@ pub struct Adapter {
     pub bytes: &'static [u8],
     /// The digest of `bytes`.
     pub sha256: &'static str,
-    /// Of the weights it changes.
+    /// The digest of the weights it changes.
     pub base_sha256: &'static str,
 }
 
@@ -154,7 +154,7 @@ pub struct Pulled {
     pub path: PathBuf,
     /// Where it came from.
     pub source: Source,
-    /// Those tried before, and why they did not deliver.
+    /// The sources that were tried before, and why they failed.
     pub failed: Vec<(Source, String)>,
 }
 
@@ -171,7 +171,7 @@ pub struct Step {
 
 /// Why weights could not be pulled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum PullError {
     #[error("{name} could not be pulled.{}", .failed.iter().map(|(source, why)| format!("\n  {source}: {why}")).collect::<String>())]
     NoSource { name: String, failed: Vec<(Source, String)> },
@@ -204,7 +204,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, on_step: &(d
         return Ok(Pulled { path, source: Source::Kept, failed: Vec::new() });
     }
     let lock = File::create(folder.join(format!("{}.lock", model.file))).map_err(in_folder)?;
-    // A child that is just being started holds all our files for a moment, a pull that was just given up too. And a file system that knows no
+    // A child that is just being started holds all our files for a moment, a pull that was just given up too. And a file system that has no
     // locks is no reason not to pull.
     let mut looks = 0;
     while let Err(TryLockError::WouldBlock) = lock.try_lock() {
@@ -258,7 +258,7 @@ pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
 /// Between the name of a base and the key of a file made from it with an adapter.
 pub(super) const TUNED_MARK: &str = ".tuned-";
 
-/// Removes a model, and says whether there was anything to remove. Of a model with an adapter only what was made with the adapter goes: the weights belong
+/// Removes a model, and returns whether there was anything to remove. Of a model with an adapter only what was made with the adapter is removed: the weights belong
 /// to the model without it too.
 pub fn remove(model: &Pinned, folder: &Path) -> io::Result<bool> {
     match model.adapter {
