@@ -121,7 +121,7 @@ test("everything by keyboard: skip, ask, open the work, a step, a source, and th
   await page.locator(".thread.is-current").waitFor();
 });
 
-test("what changes is said aloud", async () => {
+test("changes are announced to screen readers", async () => {
   const page = await harness.page();
   await eventually(async () => assert.ok((await page.locator('[aria-live="polite"], [role="status"]').count()) > 0));
   await choose(page, "Flow", "direct");

@@ -1,4 +1,4 @@
-// Asking, and what may happen in between: words that come one after another, a stop, a server that dies.
+// Asking, and what may happen in between: text that arrives in pieces, a stop, a server that exits.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { clean } from "./axe.mjs";
@@ -10,7 +10,7 @@ after(() => harness.close());
 
 const SLOW = "How heavy is a relay baton? Answer slowly, please.";
 
-/// Until the draft says something, and then until it says more.
+/// Until the draft has text, and then until it has more.
 async function streaming(page) {
   const draft = page.locator(".draft .prose");
   await page.waitForFunction(() => (document.querySelector(".draft .prose")?.textContent.length ?? 0) > 20);

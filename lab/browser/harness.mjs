@@ -81,7 +81,7 @@ export async function open({ script = null, docs = true, token = null, config = 
     });
     page.on("console", (message) => {
       if (!["error", "warning"].includes(message.type())) return;
-      // While the server is dead on purpose, the browser says so.
+      // While the server is stopped on purpose, the browser logs errors.
       if (page.mayLose && /ERR_CONNECTION_REFUSED|ERR_CONNECTION_RESET|ERR_INCOMPLETE_CHUNKED|ERR_EMPTY_RESPONSE/.test(message.text())) return;
       // Asking for an answer that is not there yet, or for something another tab deleted, is part of the API.
       if (/status of (409|404)/.test(message.text())) return;
@@ -127,7 +127,7 @@ export async function post(harness, where, body, method = "POST") {
   return { status: response.status, body: text ? JSON.parse(text) : null };
 }
 
-/// All that a run that is over told.
+/// All events of a run that is over.
 export async function events(harness, run) {
   const text = await (await fetch(`${harness.url}/api/runs/${run}/events`)).text();
   return text.split("\n").filter((line) => line.startsWith("data: ")).map((line) => JSON.parse(line.slice(6)));

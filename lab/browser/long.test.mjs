@@ -1,4 +1,4 @@
-// A conversation of 500 turns and an answer of 2,000 lines: scrolling causes no task over 100 ms. Where the machine is slower, BATON_TASK_MS_MAX says how
+// A conversation of 500 turns and an answer of 2,000 lines: scrolling causes no task over 100 ms. Where the machine is slower, BATON_TASK_MS_MAX is how
 // much longer a task may be.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -18,7 +18,7 @@ before(async () => {
     for (;;) {
       const { status } = await post(harness, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct", thread: "long" });
       if (status === 200 || status === 201) break;
-      // The server has its limits, and says so.
+      // The server replies that a limit is reached.
       assert.equal(status, 429);
       await pause(200);
     }

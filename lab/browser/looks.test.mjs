@@ -48,7 +48,7 @@ for (const [colorScheme, size] of LOOKS) {
     const found = page.locator(".found-before");
     await found.waitFor();
     await eventually(async () => assert.match(await found.innerText(), /50 grams/));
-    assert.doesNotMatch(await found.innerText(), /not supported|Found until then/, "the program's own words are not judged, and said once");
+    assert.doesNotMatch(await found.innerText(), /not supported|Found until then/, "the program's own sentences are not checked, and shown once");
     await looked("a failed run");
 
     for (const [name, shown] of [["Rename", "dialog[open]"], ["Tags", "dialog[open]"], ["Share", "dialog[open]"], ["Find in this conversation", ".find"]]) {

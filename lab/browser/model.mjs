@@ -34,12 +34,12 @@ async function reply(request, response, body) {
     return response.end(JSON.stringify({ data: [{ id: "actor", object: "model" }] }));
   }
   const asked = JSON.parse(body);
-  const told = asked.messages.map((message) => (typeof message.content === "string" ? message.content : JSON.stringify(message.content)));
-  const question = told.at(-1) ?? "";
+  const prompt = asked.messages.map((message) => (typeof message.content === "string" ? message.content : JSON.stringify(message.content)));
+  const question = prompt.at(-1) ?? "";
   const schema = asked.response_format?.json_schema?.schema ?? null;
-  const words = said(schema, question, told.join("\n")).split(/(?<=\s)/);
-  const usage = { prompt_tokens: Math.ceil(told.join(" ").length / 4), completion_tokens: words.length, total_tokens: 0 };
-  if (/out of order/i.test(told.join("\n")) && !schema?.properties?.tasks && !schema?.properties?.flow) {
+  const words = answerText(schema, question, prompt.join("\n")).split(/(?<=\s)/);
+  const usage = { prompt_tokens: Math.ceil(prompt.join(" ").length / 4), completion_tokens: words.length, total_tokens: 0 };
+  if (/out of order/i.test(prompt.join("\n")) && !schema?.properties?.tasks && !schema?.properties?.flow) {
     response.writeHead(500, { "content-type": "application/json" });
     return response.end(JSON.stringify({ error: { message: "the model is out of order" } }));
   }
@@ -64,16 +64,16 @@ async function reply(request, response, body) {
 
 const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
-function said(schema, question, told) {
+function answerText(schema, question, prompt) {
   const fields = schema?.properties ?? {};
   if (fields.flow) return JSON.stringify({ flow: "search", reason: "it asks for facts" });
   if (fields.intent) return JSON.stringify({ intent: intent(question) });
   if (fields.stages) return JSON.stringify({ stages: [intent(question)] });
-  if (fields.sections) return JSON.stringify(outline(told));
+  if (fields.sections) return JSON.stringify(outline(prompt));
   if (fields.summary && !fields.key_points) return JSON.stringify({ summary: question.includes("[1]") ? "The baton is 28 to 30 centimetres long and weighs at least 50 grams [1]." : "Batons are handed on." });
-  if (fields.tasks) return JSON.stringify(plan(told));
-  if (fields.steps) return JSON.stringify({ steps: plan(told).tasks.map((task) => ({ description: task.description, tool: task.tool_name, arguments: task.tool_arguments })), estimated_complexity: "simple", success_criteria: [] });
-  const text = answer(question, told);
+  if (fields.tasks) return JSON.stringify(plan(prompt));
+  if (fields.steps) return JSON.stringify({ steps: plan(prompt).tasks.map((task) => ({ description: task.description, tool: task.tool_name, arguments: task.tool_arguments })), estimated_complexity: "simple", success_criteria: [] });
+  const text = answer(question, prompt);
   if (fields.response_content) return JSON.stringify({ reasoning: "The passages say it.", response_content: text });
   if (schema) return JSON.stringify(filled(schema, text));
   return text;
@@ -81,40 +81,40 @@ function said(schema, question, told) {
 
 const intent = (question) => (/summar/i.test(question) ? "summarize" : /discuss|talk about/i.test(question) ? "conversation_query" : "search");
 
-function plan(told) {
-  const tool = /docs\.search/.test(told) ? "docs.search" : "stories.search";
+function plan(prompt) {
+  const tool = /docs\.search/.test(prompt) ? "docs.search" : "stories.search";
   const task = (number, query, description) => ({ task_number: number, tool_name: tool, tool_arguments: { query }, description });
   return { reasoning: "The rules and the history are in the documents.", tasks: [task(1, "relay baton weight and length", "How heavy and long it is"), task(2, "first relay race", "Where relays come from")] };
 }
 
-/// "Leave out the history", said about an outline, leaves it out.
-function outline(told) {
+/// The comment "Leave out the history" on an outline leaves it out.
+function outline(prompt) {
   const sections = [
     { heading: "Length and weight", question: "How long and heavy is a relay baton?" },
     { heading: "History", question: "Where do relay races come from?" },
     { heading: "Handover", question: "How is a relay baton handed over?" },
   ];
-  return { title: "Relay batons", sections: /leave out the history/i.test(told) ? sections.filter((one) => one.heading !== "History") : sections, ask_user: null };
+  return { title: "Relay batons", sections: /leave out the history/i.test(prompt) ? sections.filter((one) => one.heading !== "History") : sections, ask_user: null };
 }
 
-/// From what stands in the evidence, by its numbers; what is said without a number is supported by nothing.
-function answer(question, told) {
+/// From what stands in the evidence, by its numbers; a sentence without a number has no source.
+function answer(question, prompt) {
   if (/angle brackets/i.test(question)) return ANGLES;
   if (/formulas/i.test(question)) return FORMULAS;
   if (/a diagram/i.test(question)) return DIAGRAM;
   const number = (words) => {
-    const before = told.slice(0, Math.max(0, told.indexOf(words)));
+    const before = prompt.slice(0, Math.max(0, prompt.indexOf(words)));
     const numbers = [...before.matchAll(/\[(\d+)\]/g)];
     return numbers.length > 0 ? numbers.at(-1)[1] : "1";
   };
   const parts = [];
-  if (told.includes("weighs at least 50 grams")) parts.push(`The baton is 28 to 30 centimetres long and weighs at least 50 grams [${number("28 to 30 centimetres long")}].`);
-  if (told.includes("Philadelphia in 1893")) parts.push(`The first modern relay race was run in Philadelphia in 1893 [${number("Philadelphia in 1893")}].`);
+  if (prompt.includes("weighs at least 50 grams")) parts.push(`The baton is 28 to 30 centimetres long and weighs at least 50 grams [${number("28 to 30 centimetres long")}].`);
+  if (prompt.includes("Philadelphia in 1893")) parts.push(`The first modern relay race was run in Philadelphia in 1893 [${number("Philadelphia in 1893")}].`);
   if (parts.length === 0) parts.push("A relay baton is a tube that one runner hands to the next, and the race goes to those who hand it over well.");
   if (/blocks/i.test(question)) return blocks(parts.join(" "), number("28 to 30 centimetres long"));
   if (/at length/i.test(question)) return Array.from({ length: 100 }, (_, at) => `${parts.join(" ")} This is paragraph ${at + 1} of many.`).join("\n\n");
   if (/slowly/i.test(question)) parts.push("The words of this answer come one after another, as slowly as somebody would read them aloud, so that there is time to look at them.");
-  if (/version/i.test(question)) parts.push(`This is answer number ${(answers += 1)}, given after ${(told.match(/version/gi) ?? []).length} mentions.`);
+  if (/version/i.test(question)) parts.push(`This is answer number ${(answers += 1)}, given after ${(prompt.match(/version/gi) ?? []).length} mentions.`);
   if (/greeks/i.test(question)) parts.push("It was invented by 7 Greeks in 1650.");
   return parts.join(" ");
 }

@@ -55,7 +55,7 @@ test("a tool that is always allowed is not asked about until that is revoked in 
   await third.locator(".asking").getByRole("button", { name: "Once" }).waitFor();
 });
 
-test("a permission whose tool has changed says that it is asked about again, and why", async () => {
+test("a permission whose tool has changed is marked as asked again, with the reason", async () => {
   const page = await harness.page();
   const row = (id, name, state, changed) => ({ id, scope: "tool", name, created_ms: 1, state, changed });
   const permissions = [row(1, "notes.add", "changed", ["description", "server"]), row(2, "notes.old", "unbound"), row(3, "notes.read", "valid")];

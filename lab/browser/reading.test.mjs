@@ -124,14 +124,14 @@ const SEARCHING = [
   ["c", "asked", { task: [1, 1], attempt: 1, label: "second", effect: tool("a", { of: "x" }) }],
 ];
 
-test("a family: children, retries, clocks, and what is heard twice", () => {
+test("a family: children, retries, clocks, and events received twice", () => {
   const made = family(SEARCHING);
   const main = speaker(made);
   assert.equal(main.flow, "search");
   assert.equal(made.runs.get("r").tasks.get(keyOf("r", [1, 0])).child, "c");
   const first = main.tasks.get(keyOf("c", [1, 0]));
   assert.deepEqual([first.state, first.attempts.length, first.attempts[1].start_us, first.attempts[1].end_us], ["done", 2, 6_000, 9_000]);
-  assert.equal(applyEvent(made, { run: "c", seq: 0, event: "started", flow: "other" }), false, "an event that was heard is not heard again");
+  assert.equal(applyEvent(made, { run: "c", seq: 0, event: "started", flow: "other" }), false, "an event that was applied is not applied again");
   assert.deepEqual(planned(main).items.map((item) => item.needs), [[], [1], []]);
   assert.deepEqual(carriedOut(main, planned(main)).map((task) => task?.label ?? null), ["first", "second", null]);
   const { nodes, edges } = workGraph(main);

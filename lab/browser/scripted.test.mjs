@@ -44,7 +44,7 @@ test("a question of a run is answered with yes", async () => {
   await asking.waitFor({ state: "detached" });
 });
 
-test("after a crash in the middle of a mail, a person says whether it was sent", async () => {
+test("after a crash in the middle of a mail, a person answers whether it was sent", async () => {
   const page = await harness.page();
   await choose(page, "Flow", "team");
   await ask(page, "batons; relays");

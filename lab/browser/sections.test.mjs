@@ -82,7 +82,7 @@ test("settings: models say how they stand, ask options are kept", async () => {
   await page.waitForFunction(async () => !("strict" in (await (await fetch("/api/settings")).json())));
 });
 
-test("another model is taken, and an answer that no model wrote says so", async () => {
+test("another model is taken, and an answer that no model wrote is marked", async () => {
   const page = await harness.page();
   await choose(page, "Flow", "search");
   await page.locator(".composer option", { hasText: /^extract$/ }).waitFor({ state: "attached" });

@@ -73,7 +73,7 @@ test("a stored key counts at once: the model is chosen by it, tested and asked, 
   }
 });
 
-test("a model is tried, and one that does not answer says why", async () => {
+test("a model is tried, and one that does not answer shows the reason", async () => {
   const page = await harness.page({ path: "/#/settings" });
   const form = page.getByRole("form", { name: "Test a model" });
   await form.getByLabel("Test a model").fill("compat/lab/actor");

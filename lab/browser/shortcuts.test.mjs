@@ -76,7 +76,7 @@ async function notified() {
   return page;
 }
 
-test("a hidden page is told when a run ends", async () => {
+test("a hidden page gets a notification when a run ends", async () => {
   const page = await notified();
   await choose(page, "Flow", "search");
   await ask(page, "How heavy is a relay baton? Answer slowly, please. Tell me.");
@@ -86,7 +86,7 @@ test("a hidden page is told when a run ends", async () => {
   await eventually(async () => assert.deepEqual(await page.evaluate(() => window.shown), [["How heavy is a relay baton? Answer slowly, please. Tell me.", "The answer is ready."]]));
 });
 
-test("a hidden page is told when a run asks", async () => {
+test("a hidden page gets a notification when a run asks", async () => {
   const page = await notified();
   await choose(page, "Flow", "search");
   await page.getByRole("button", { name: "Options" }).click();

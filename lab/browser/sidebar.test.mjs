@@ -17,7 +17,7 @@ before(async () => {
       for (;;) {
         const { status } = await post(harness, "/api/runs?wait=1", { question: `Question ${n} about relay batons`, flow: "direct" });
         if (status === 200 || status === 201) break;
-        // The server has its limits, and says so.
+        // The server replies that a limit is reached.
         assert.equal(status, 429);
         await pause(200);
       }

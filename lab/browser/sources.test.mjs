@@ -87,17 +87,17 @@ test("what would like to be code in a question, an answer or a title is words", 
   await page.locator(".actions").waitFor();
   await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));
   const { threads } = await get(harness, "/api/threads?q=angle");
-  assert.equal(threads.length, 1, "and it is stored as it was said");
+  assert.equal(threads.length, 1, "and it is stored as it was sent");
 });
 
 test("the policy lets nothing inline run", async () => {
   const page = await harness.page();
   const blocked = await page.evaluate(async () => {
-    const heard = new Promise((done) => document.addEventListener("securitypolicyviolation", (event) => done(event.violatedDirective), { once: true }));
+    const violation = new Promise((done) => document.addEventListener("securitypolicyviolation", (event) => done(event.violatedDirective), { once: true }));
     const script = document.createElement("script");
     script.textContent = "window.hurt = 8";
     document.body.append(script);
-    return heard;
+    return violation;
   });
   assert.match(blocked, /script-src/);
   await eventually(async () => assert.equal(await page.evaluate(() => window.hurt), undefined));

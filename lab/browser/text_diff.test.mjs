@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { textDiff } from "../../web/js/model/text_diff.js";
 
-const told = (left, right) => textDiff(left, right).map(({ kind, text }) => `${{ same: " ", left: "-", right: "+" }[kind]}${text}`).join("|");
+const diff = (left, right) => textDiff(left, right).map(({ kind, text }) => `${{ same: " ", left: "-", right: "+" }[kind]}${text}`).join("|");
 
 test("lines are the same, only left or only right", () => {
   for (const [left, right, expected] of [
@@ -13,7 +13,7 @@ test("lines are the same, only left or only right", () => {
     ["a\nb\nc\nd", "b\nd", "-a| b|-c| d"],
     ["", "x", "-|+x"],
   ]) {
-    assert.equal(told(left, right), expected);
+    assert.equal(diff(left, right), expected);
   }
   assert.equal(textDiff("x\n".repeat(5_000), "y").length, 2_001);
 });

@@ -13,7 +13,7 @@ const enter = async (page, token) => {
   await page.getByRole("button", { name: "Sign in" }).click();
 };
 
-/// What `baton tokens add` says once and never again.
+/// The token that `baton tokens add` prints once.
 const tokenFor = (user) => JSON.parse(harness.baton("tokens", "add", user, "--json")).token;
 
 test("a token is asked for, a wrong one is refused in words, the right one lets in", async () => {

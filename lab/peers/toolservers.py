@@ -38,7 +38,7 @@ class Case:
 
 
 class Script:
-    """What the model says to the case at hand: by the names of the properties that a schema asks for."""
+    """The reply of the model in this case: by the names of the properties that a schema asks for."""
 
     def __init__(self, case):
         self.case, self.is_planned, self.has_looked, self.lock, self.replies = case, False, False, threading.Lock(), {}
@@ -95,7 +95,7 @@ class Script:
             return []
         tool, arguments, others = found
         if self.case.tool not in shown and LIST in shown and not self.has_looked:
-            # The tool is not among those that were listed, and the prompt says how to find others.
+            # The tool is not among those that were listed, and the prompt describes how to find others.
             self.has_looked = True
             call = {tool: LIST, arguments: {"query": self.case.tool.replace(".", " ").replace("_", " ")}}
         else:
@@ -239,7 +239,7 @@ def run_text(*words):
 
 
 def run(*words):
-    """One command: its exit code, its last line of JSON, and what it says to people."""
+    """One command: its exit code, its last line of JSON, and what it prints for people."""
     done = start(*words)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     return done.returncode, json.loads(lines[-1]) if lines else {}, done.stderr
@@ -308,7 +308,7 @@ def main():
                 why = "it was called without permission, although its server is not trusted"
             failed += why is not None
             print(f"{case.tool:32} {flow:8} {'ok, asked ' + str(asked) + ' times' if why is None else 'FAILED ' + why}", flush=True)
-    # A server that the user trusts and whose tool says that it only reads is not asked about.
+    # A server that the user trusts and whose tool is annotated as read-only is not asked about.
     trusted = json.loads((root / "data/mcp.json").read_text())
     for server in trusted["mcpServers"].values():
         server["trusted"] = True

@@ -76,7 +76,7 @@ def numbers(requests):
 
 TEXT = Tensor(name="text_input", dtype=bytes, shape=(1,))
 LIMIT = Tensor(name="max_tokens", dtype=np.int32, shape=(1,))
-SAID = Tensor(name="text_output", dtype=bytes, shape=(1,))
+TEXT_OUTPUT = Tensor(name="text_output", dtype=bytes, shape=(1,))
 port = free_port()
 config = TritonConfig(http_port=free_port(), grpc_port=port, metrics_port=free_port(), http_address="127.0.0.1", grpc_address="127.0.0.1")
 # Only so that a model can be put to sleep: by default that wants a token.
@@ -91,7 +91,7 @@ with Triton(config=config, security_config=TritonSecurityConfig(restricted_endpo
         ("numbers", numbers, [Tensor(name="input_ids", dtype=np.int32, shape=(1,))], False),
         ("asleep", words, [TEXT], True),
     ]:
-        triton.bind(model_name=name, infer_func=infer, inputs=inputs, outputs=[SAID], config=ModelConfig(batching=False, decoupled=decoupled))
+        triton.bind(model_name=name, infer_func=infer, inputs=inputs, outputs=[TEXT_OUTPUT], config=ModelConfig(batching=False, decoupled=decoupled))
     triton.run()
     client = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{port}")
     client.unload_model("asleep")

@@ -1,7 +1,7 @@
 //! A fleet of workers on one store, in simulated time: real engines over one memory store, each with its own way to it. Workers are killed, started again, and
 //! cut off from the store for longer than their leases last, while runs arrive. In the end every run must have ended well, with its mail sent exactly once.
 //!
-//! What it shows is the behaviour of leases, fences and takeovers with many workers; it says nothing about the speed of a database.
+//! What it shows is the behaviour of leases, fences and takeovers with many workers; it does not measure the speed of a database.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,7 +134,7 @@ impl EffectHandler for Handler {
         self.gate.alive().await;
         if job.effect.name() == "mail" {
             lock(&self.outside.mails).entry(job.key).or_insert_with(|| (job.run.clone(), 0)).1 += 1;
-            // Whoever is cut here has sent the mail and does not know it.
+            // A worker that is cut here has sent the mail and has not recorded it.
             tokio::time::sleep(half).await;
             self.gate.alive().await;
             return Reply::ok("sent");
@@ -188,18 +188,18 @@ struct Fleet {
     outside: Arc<ExternalState>,
     graph: Graph,
     began: Instant,
-    lives: u64,
+    starts: u64,
 }
 
 impl Fleet {
     async fn start(&mut self, worker: usize) -> Result<Worker, String> {
-        self.lives += 1;
-        let gate = Arc::new(Gate::new(None, Pace::AtOnce, self.lives, false));
+        self.starts += 1;
+        let gate = Arc::new(Gate::new(None, Pace::AtOnce, self.starts, false));
         let store = GatedStore { inner: self.store.clone(), gate: gate.clone(), ledger: self.ledger.clone(), stands_still: false };
         let handler = Handler { worker, gate: gate.clone(), outside: self.outside.clone(), seed: self.plan.seed };
         let began = self.began;
         let settings = Settings {
-            owner: format!("worker {worker} life {}", self.lives),
+            owner: format!("worker {worker} start {}", self.starts),
             lease_ms: LEASE_MS,
             sweep_ms: SWEEP_MS,
             poll_ms: 500,
@@ -234,7 +234,7 @@ enum WorkerEvent {
 async fn drive(plan: Plan) -> Result<Report, String> {
     let graph = flow().map_err(|error| error.to_string())?;
     let began = Instant::now();
-    let mut fleet = Fleet { plan, store: Arc::new(MemoryStore::new()), ledger: Arc::default(), outside: Arc::default(), graph, began, lives: 0 };
+    let mut fleet = Fleet { plan, store: Arc::new(MemoryStore::new()), ledger: Arc::default(), outside: Arc::default(), graph, began, starts: 0 };
     let mut dice = Dice::new(&[plan.seed, 0xf1ee7]);
     let mut workers: Vec<Option<Worker>> = Vec::new();
     let mut fates: Vec<(Duration, usize, WorkerEvent)> = Vec::new();

@@ -30,8 +30,8 @@ async fn answer(engine: &Engine, thread: &ThreadId, person: Person<'_>) -> Resul
     }
     for row in asking {
         for waiting in engine.waiting(&row.run).await? {
-            let said = person(Key::of(thread, &row.run, waiting.task), &waiting);
-            engine.answer(&row.run, waiting.task, waiting.attempt, said).await?;
+            let answer = person(Key::of(thread, &row.run, waiting.task), &waiting);
+            engine.answer(&row.run, waiting.task, waiting.attempt, answer).await?;
         }
     }
     Ok(())

@@ -128,8 +128,8 @@ me = "{ME}"
         BufReader::new(out).read_line(&mut line).expect("it can be read");
         assert!(line.contains("listening"), "the {name} does not listen: {line:?}, see {name}.log: {}", self.log(name));
         self.agents.insert(name, child);
-        let said: Value = serde_json::from_str(&line).expect("it says so in JSON");
-        said["taken_up"].as_u64().unwrap_or(0)
+        let printed: Value = serde_json::from_str(&line).expect("it prints JSON");
+        printed["taken_up"].as_u64().unwrap_or(0)
     }
 
     pub fn log(&self, name: &str) -> String {
@@ -137,7 +137,7 @@ me = "{ME}"
     }
 
     pub fn kill(&mut self, name: &str) {
-        let mut child = self.agents.remove(name).expect("it lives");
+        let mut child = self.agents.remove(name).expect("it runs");
         child.kill().expect("it can be killed");
         child.wait().expect("it can be buried");
     }
@@ -269,7 +269,7 @@ fn theirs(command: &str, folder: &Path) -> Mail {
         .expect("the mail server can be started");
     let mut lines = BufReader::new(server.stdout.take().expect("it is piped")).lines();
     let line = lines.next().expect("a line").expect("it can be read");
-    let port = line.strip_prefix("port ").and_then(|port| port.trim().parse().ok()).unwrap_or_else(|| panic!("it says {line:?}"));
+    let port = line.strip_prefix("port ").and_then(|port| port.trim().parse().ok()).unwrap_or_else(|| panic!("it printed {line:?}"));
     // The rest must be read, otherwise it would block on a full pipe.
     std::thread::spawn(move || for _ in lines {});
     Mail::Theirs { server, port, folder: folder.to_owned() }
@@ -279,14 +279,14 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
     let answer = move |Json(body): Json<Value>| {
         let asked = asked.clone();
         async move {
-            let (what, said) = think(&body);
-            let told = body["messages"].to_string();
-            *asked.lock().expect("lock").entry((errand_in(&told).unwrap_or_default(), what.to_owned())).or_default() += 1;
+            let (what, reply) = think(&body);
+            let messages = body["messages"].to_string();
+            *asked.lock().expect("lock").entry((errand_in(&messages).unwrap_or_default(), what.to_owned())).or_default() += 1;
             tokio::time::sleep(Duration::from_millis(5)).await;
             // With a watcher, a stream is requested.
             let (kind, words) = match body["stream"] == Value::Bool(true) {
-                true => ("text/event-stream", Dialect::OpenaiChat.stream(&ScriptedAnswer::Text(&said)).concat()),
-                false => ("application/json", Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&said)).to_string()),
+                true => ("text/event-stream", Dialect::OpenaiChat.stream(&ScriptedAnswer::Text(&reply)).concat()),
+                false => ("application/json", Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&reply)).to_string()),
             };
             ([("content-type", kind)], words)
         }
@@ -300,17 +300,17 @@ async fn serve_model(asked: Arc<Mutex<BTreeMap<(u64, String), u64>>>) -> String 
 
 /// A valid reply, by the schema.
 fn think(body: &Value) -> (&'static str, String) {
-    let told = body["messages"].to_string();
-    let errand = format!("Errand {}", errand_in(&told).unwrap_or_default());
+    let messages = body["messages"].to_string();
+    let errand = format!("Errand {}", errand_in(&messages).unwrap_or_default());
     let fields = body.pointer("/response_format/json_schema/schema/properties").and_then(Value::as_object);
     let has = |name: &str| fields.is_some_and(|fields| fields.contains_key(name));
     let fact = "In a relay race the runner hands a baton to the next one within the exchange zone [1].";
-    let (what, said) = if has("plan") {
+    let (what, reply) = if has("plan") {
         ("plan", json!({ "plan": ["research", "create_document", "send_mail"], "reply": "" }))
     } else if has("needs_research") {
         ("triage", json!({ "needs_research": true, "topic": format!("{errand}: relays"), "questions": ["What is a relay race?"], "reply": "" }))
     } else if has("calls") {
-        let has_looked = told.contains("Calls made so far");
+        let has_looked = messages.contains("Calls made so far");
         (
             "calls",
             json!({ "calls": if has_looked { json!([]) } else { json!([{ "tool": "search.search", "arguments": { "query": "relay race" } }]) } }),
@@ -324,5 +324,5 @@ fn think(body: &Value) -> (&'static str, String) {
     } else {
         return ("research", fact.to_owned());
     };
-    (what, said.to_string())
+    (what, reply.to_string())
 }

@@ -28,7 +28,7 @@ async fn a_truncated_database_is_refused_and_left_as_it_is() {
         std::fs::write(&place.db, &whole[..keep]).unwrap();
         let Err(refused) = SqliteStore::open(&place.db, SqliteSettings::default()) else { panic!("{keep} of {} bytes were opened", whole.len()) };
         assert!(matches!(refused, StoreError::Damaged { .. }), "{keep} bytes: {refused}");
-        says(&refused, &["work.db", "restore it from a copy"]);
+        check_contains(&refused, &["work.db", "restore it from a copy"]);
         assert_eq!(std::fs::read(&place.db).unwrap(), whole[..keep], "it was touched");
     }
     // The copy that the error message suggests.
@@ -51,7 +51,7 @@ async fn a_journal_entry_of_a_newer_version_stops_its_run_and_no_other() {
 
     let engine = place.engine(asking(), "");
     let refused = engine.answer(&strange, QUESTION, 1, json!("yes")).await.unwrap_err();
-    says(&refused, &[strange.as_str(), "entry 1", "newer Baton", "upgrade"]);
+    check_contains(&refused, &[strange.as_str(), "entry 1", "newer Baton", "upgrade"]);
     engine.answer(&sound, QUESTION, 1, json!("yes")).await.unwrap();
     assert_eq!(output(&engine, &sound).await, json!(["yes"]));
     assert_eq!(place.store().journal(&strange, 0, 9).await.unwrap().len(), 2, "what cannot be read is kept for those who can");
@@ -62,7 +62,7 @@ fn a_graph_with_a_dangling_edge_is_not_built() {
     let node = || (|_: &Value| Ask::nothing(), |_: &mut Value, _: &Replies<'_>| Go::end());
     let built = Graph::of::<Value>("lost").node("here", node(), &["there", END]).build();
     let Err(refused @ GraphError::UnknownTarget { .. }) = built else { panic!("it was built") };
-    says(&refused, &["lost", "here", "there", "not one of its nodes"]);
+    check_contains(&refused, &["lost", "here", "there", "not one of its nodes"]);
 }
 
 #[tokio::test]
@@ -73,7 +73,7 @@ async fn a_reply_to_what_was_never_asked_changes_nothing() {
     for (task, attempt) in [(TaskId { step: 9, index: 0 }, 1), (TaskId { step: 0, index: 9 }, 1), (QUESTION, 9)] {
         let refused = engine.answer(&run, task, attempt, json!("?")).await.unwrap_err();
         assert!(matches!(refused, EngineError::Feed(FeedError::NeverAsked { .. } | FeedError::NeverTried { .. })), "{refused}");
-        says(&refused, &[&task.to_string()]);
+        check_contains(&refused, &[&task.to_string()]);
     }
     assert_eq!(place.store().journal(&run, 0, 9).await.unwrap().len(), 1);
     engine.answer(&run, QUESTION, 1, json!("yes")).await.unwrap();
@@ -87,8 +87,8 @@ async fn a_reply_of_a_hundred_megabytes_is_a_failure_the_flow_can_read() {
     let engine = Engine::new(place.store(), Arc::new(Huge), [flow], Settings::default());
     let run = engine.start(Order::new("big", json!({}))).await.unwrap();
     let RunState::Over(closing) = engine.wait(&run).await.unwrap() else { panic!("it should end") };
-    let told = closing.outcome.output().unwrap()[0]["failed"].as_str().unwrap().to_owned();
-    says(&told, &["reply_bytes_max", "too large"]);
+    let error = closing.outcome.output().unwrap()[0]["failed"].as_str().unwrap().to_owned();
+    check_contains(&error, &["reply_bytes_max", "too large"]);
     drop(engine);
     // A hundredth of it is far more than the run itself takes, twice over while SQLite checkpoints its WAL.
     assert!(place.bytes() < 1_000_000, "{} bytes were written", place.bytes());
@@ -162,7 +162,7 @@ async fn output(engine: &Engine, run: &RunId) -> Value {
     }
 }
 
-fn says(error: &impl ToString, words: &[&str]) {
+fn check_contains(error: &impl ToString, words: &[&str]) {
     let text = error.to_string();
     words.iter().for_each(|word| assert!(text.contains(word), "{text:?} does not say {word:?}"));
 }
@@ -176,12 +176,12 @@ fn one_after_another(name: &str, times: usize, effect: graph::Effect) -> Graph {
     #[derive(Default, Serialize, Deserialize)]
     #[serde(default)]
     struct SeenReplies(Vec<Value>);
-    let fold = move |told: &mut SeenReplies, replies: &Replies<'_>| {
-        told.0.extend(replies.iter().map(|reply| match &reply.result {
+    let fold = move |seen: &mut SeenReplies, replies: &Replies<'_>| {
+        seen.0.extend(replies.iter().map(|reply| match &reply.result {
             Ok(value) => value.clone(),
             Err(failure) => json!({ "failed": failure.to_string() }),
         }));
-        if told.0.len() < times { Go::to("ask") } else { Go::end() }
+        if seen.0.len() < times { Go::to("ask") } else { Go::end() }
     };
     let graph = Graph::of::<SeenReplies>(name).input(|_: Value| SeenReplies::default()).node(
         "ask",

@@ -8,19 +8,19 @@ use tonic_prost_build::Builder;
 const KSERVE: &str = "crates/models/src/triton/kserve.proto";
 
 #[test]
-fn the_kserve_client_and_messages_are_what_the_proto_says() {
+fn the_kserve_client_and_messages_match_the_proto() {
     let client = |builder: Builder| builder.build_server(false);
     renew(KSERVE, "inference", client, "crates/models/src/triton/kserve.rs");
 }
 
 #[test]
-fn the_kserve_server_of_the_tests_is_what_the_proto_says() {
+fn the_kserve_server_of_the_tests_matches_the_proto() {
     let server = |builder: Builder| builder.build_client(false).extern_path(".inference", "::models::triton::kserve");
     renew(KSERVE, "inference", server, "lab/tests/models/kserve_server.rs");
 }
 
 #[test]
-fn the_messages_of_a2a_over_grpc_are_what_the_proto_says() {
+fn the_messages_of_a2a_over_grpc_match_the_proto() {
     let messages = |builder: Builder| builder.build_client(false).build_server(false);
     renew("crates/wire/src/a2a/a2a.proto", "lf.a2a.v1", messages, "crates/wire/src/a2a/proto.rs");
 }

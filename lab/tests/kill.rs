@@ -72,8 +72,8 @@ fn verify(known: &KnownState, folder: &Path) {
             let (run, thread) = (run_of(number), thread_of(number));
             let row = store.run(&run).await.unwrap().unwrap_or_else(|| panic!("errand {number} is lost"));
             assert_eq!(result_of(&row).unwrap().outcome, Outcome::Done { output: expected[&number].clone() }, "errand {number}");
-            let said: Vec<_> = store.messages(&thread, 0, 100).await.unwrap().into_iter().map(|message| message.content).collect();
-            assert_eq!(said, messages(number), "errand {number}");
+            let contents: Vec<_> = store.messages(&thread, 0, 100).await.unwrap().into_iter().map(|message| message.content).collect();
+            assert_eq!(contents, messages(number), "errand {number}");
             assert_eq!(store.runs(RunFilter { thread: Some(thread.clone()), ..RunFilter::default() }).await.unwrap().len(), 3);
             assert_eq!(engine::replay(&store, &graphs, &run).await.unwrap().difference, None);
             store.claim(&thread, "the test", i64::MAX - 1, i64::MAX).await.unwrap();
@@ -81,7 +81,7 @@ fn verify(known: &KnownState, folder: &Path) {
     });
     let repeated = begun.values().filter(|times| **times > 1).count();
     println!(
-        "{KILLS} kills, {} errands, {} performances, {repeated} attempts repeated, {done} vouched for, {again} done again at a person's word",
+        "{KILLS} kills, {} errands, {} performances, {repeated} attempts repeated, {done} confirmed, {again} done again at a person's word",
         known.target(),
         begun.values().sum::<u32>()
     );

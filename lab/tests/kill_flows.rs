@@ -58,9 +58,9 @@ fn x3_kills_of_real_flows_lose_nothing_send_nothing_twice_and_pay_for_no_answer_
     let hunt = Hunt { folder: place.clone(), kills, seed, ahead: 60, life_ms: 20..400, spawn: &spawn, settle: &settle };
     let known = hunt.run();
     let paid = verify_calls(&known, &counted.asked.lock().unwrap());
-    let vouched = verify_outside(&known, &place);
+    let outside = verify_outside(&known, &place);
     verify_runs(&known, &place);
-    println!("{kills} kills, {} runs; {paid}; {vouched}", known.target());
+    println!("{kills} kills, {} runs; {paid}; {outside}", known.target());
 }
 
 /// The model server: it records each request with its life.
@@ -83,7 +83,7 @@ impl CountingServer {
             let asked = asked.clone();
             async move {
                 let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
-                let life = header("authorization").trim_start_matches("Bearer life-").parse().expect("it says whose life it is");
+                let life = header("authorization").trim_start_matches("Bearer life-").parse().expect("it names its process");
                 let key: Key = header("idempotency-key").parse().expect("every call has its key");
                 let at = {
                     let mut asked = asked.lock().unwrap();
@@ -91,9 +91,9 @@ impl CountingServer {
                     asked.len() - 1
                 };
                 tokio::time::sleep(Duration::from_millis(hash(key.to_string().as_bytes()) % 8)).await;
-                let said = scripted_thought::to_request(&body);
+                let reply = scripted_thought::to_request(&body);
                 asked.lock().unwrap()[at].is_answered = true;
-                Json(Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&said)))
+                Json(Dialect::OpenaiChat.body(&ScriptedAnswer::Text(&reply)))
             }
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -105,24 +105,24 @@ impl CountingServer {
 }
 
 fn verify_calls(known: &KnownState, asked: &[RecordedRequest]) -> String {
-    let mut lives: HashMap<Key, Vec<&RecordedRequest>> = HashMap::new();
+    let mut processes: HashMap<Key, Vec<&RecordedRequest>> = HashMap::new();
     for one in asked {
-        let earlier = lives.entry(one.key).or_default();
+        let earlier = processes.entry(one.key).or_default();
         assert!(earlier.iter().all(|other| other.life != one.life), "life {} asked {} twice", one.life, one.key);
         let journalled = known.answered.get(&one.key).into_iter().flat_map(BTreeMap::values).find(|answer| answer.is_ok && answer.life < one.life);
         assert!(journalled.is_none(), "life {} paid for {} again, whose answer was journalled: {journalled:?}", one.life, one.key);
         earlier.push(one);
     }
-    for (key, lives) in &lives {
+    for (key, processes) in &processes {
         let is_kept = known.answered.get(key).is_some_and(|answers| answers.values().any(|answer| answer.is_ok));
-        assert!(is_kept, "the answer to {key}, asked {} times, is in no journal", lives.len());
+        assert!(is_kept, "the answer to {key}, asked {} times, is in no journal", processes.len());
     }
-    let repeated: usize = lives.values().map(|lives| lives.len() - 1).sum();
-    let paid_twice: usize = lives.values().map(|lives| lives.iter().filter(|one| one.is_answered).count().saturating_sub(1)).sum();
-    let cut: HashSet<u64> = lives.values().flat_map(|lives| lives[..lives.len() - 1].iter().map(|one| one.life)).collect();
+    let repeated: usize = processes.values().map(|processes| processes.len() - 1).sum();
+    let paid_twice: usize = processes.values().map(|processes| processes.iter().filter(|one| one.is_answered).count().saturating_sub(1)).sum();
+    let cut: HashSet<u64> = processes.values().flat_map(|processes| processes[..processes.len() - 1].iter().map(|one| one.life)).collect();
     format!(
-        "{} model calls, {repeated} asked again because a kill fell into them ({paid_twice} after the server had answered), in {} of the lives",
-        lives.len(),
+        "{} model calls, {repeated} asked again because a kill fell into them ({paid_twice} after the server had answered), in {} of the processes",
+        processes.len(),
         cut.len()
     )
 }
@@ -142,7 +142,7 @@ fn verify_outside(known: &KnownState, folder: &Path) -> String {
     }
     let total = |count: fn(u64) -> usize| (0..known.target()).map(count).sum::<usize>();
     let (mails, lines) = (total(|number| due(number).mails), total(|number| due(number).lines));
-    format!("{mails} mails and {lines} lines, each once; {done} vouched for, {again} done again at a person's word")
+    format!("{mails} mails and {lines} lines, each once; {done} confirmed, {again} done again at a person's word")
 }
 
 fn verify_runs(known: &KnownState, folder: &Path) {
@@ -155,10 +155,10 @@ fn verify_runs(known: &KnownState, folder: &Path) {
             let Outcome::Done { output } = result_of(&row).unwrap().outcome else { panic!("{flow} {number}: {row:?}") };
             let answer = output["answer"].as_str().unwrap();
             assert!(answer.contains(&format!("Errand {number} is done")), "{flow} {number}: {output}");
-            let said: Vec<(String, String)> =
+            let messages: Vec<(String, String)> =
                 store.messages(&thread, 0, 100).await.unwrap().into_iter().map(|message| (message.role, message.content)).collect();
-            assert_eq!(said.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), ["user", "assistant"], "{flow} {number}");
-            assert_eq!(said[1].1, answer, "{flow} {number}");
+            assert_eq!(messages.iter().map(|(role, _)| role.as_str()).collect::<Vec<_>>(), ["user", "assistant"], "{flow} {number}");
+            assert_eq!(messages[1].1, answer, "{flow} {number}");
             for row in store.runs(RunFilter { thread: Some(thread.clone()), ..RunFilter::default() }).await.unwrap() {
                 assert!(row.status.is_over(), "{flow} {number}: {row:?}");
                 assert_eq!(engine::replay(&store, &graphs, &row.run).await.unwrap().difference, None, "{flow} {number}");

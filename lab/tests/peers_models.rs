@@ -59,18 +59,18 @@ fn with_schema(question: &str) -> ModelCall {
 
 struct Outcome {
     reply: Reply,
-    told: String,
+    streamed: String,
 }
 
 /// Calls like the engine; an expired deadline drops the call and returns `None`.
 async fn ask(models: &Models, call: &ModelCall, is_streamed: bool, deadline: Duration) -> Option<Outcome> {
-    let told = Arc::new(Mutex::new(String::new()));
-    let received = told.clone();
+    let streamed = Arc::new(Mutex::new(String::new()));
+    let received = streamed.clone();
     let progress = if is_streamed { Progress::to(move |text| received.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
     let key = Key::of(&"thread".into(), &"run".into(), TaskId { step: 1, index: 0 });
     let reply = tokio::time::timeout(deadline, models.answer(call, &key, &progress)).await.ok()?;
-    let told = told.lock().expect("lock").clone();
-    Some(Outcome { reply, told })
+    let streamed = streamed.lock().expect("lock").clone();
+    Some(Outcome { reply, streamed })
 }
 
 async fn value(models: &Models, call: &ModelCall, is_streamed: bool) -> (Value, Outcome) {
@@ -90,7 +90,7 @@ async fn llamacpp_answers_and_streams() {
         let (value, outcome) = value(&models, &call("What is the capital of France? One word."), is_streamed).await;
         let text = value.as_str().expect("a text");
         assert!(text.contains("Paris"), "{text}");
-        assert_eq!(outcome.told, if is_streamed { text } else { "" });
+        assert_eq!(outcome.streamed, if is_streamed { text } else { "" });
         let about = outcome.reply.about.expect("about");
         assert_eq!(about["finish"], json!("stop"), "{about}");
         assert!(outcome.reply.usage.tokens_in > 10 && outcome.reply.usage.tokens_out > 0, "{:?}", outcome.reply.usage);
@@ -105,12 +105,12 @@ async fn llamacpp_follows_a_schema() {
         assert!(["search", "compute"].contains(&value["tool"].as_str().expect("a tool")), "{value}");
         assert!(value["query"].as_str().is_some_and(|query| (1..=40).contains(&query.chars().count())), "{value}");
         let about = outcome.reply.about.expect("about");
-        assert!(about.get("mended").is_none(), "a schema mode leaves nothing to mend: {about}");
+        assert!(about.get("mended").is_none(), "a schema mode leaves nothing to repair: {about}");
     }
 }
 
 #[tokio::test]
-async fn llamacpp_is_told_of_tools() {
+async fn llamacpp_receives_tools() {
     let Some(models) = llamacpp() else { return };
     let schema = json!({"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}}, "required": ["a", "b"]});
     let tools = vec![ToolSpec { name: "add".into(), description: "Adds two numbers.".into(), schema }];
@@ -119,7 +119,7 @@ async fn llamacpp_is_told_of_tools() {
         // Whether a small model writes the call in the form its server parses varies; these weights often write it into a fence, which is
         // text.
         match value(&models, &call, is_streamed).await.0 {
-            Value::String(text) => assert!(text.contains("add") && text.contains('2'), "it was told of the tool: {text}"),
+            Value::String(text) => assert!(text.contains("add") && text.contains('2'), "the prompt names the tool: {text}"),
             called => assert_eq!(called["tool_calls"], json!([{"name": "add", "arguments": {"a": 2, "b": 3}}]), "{called}"),
         }
     }
@@ -144,7 +144,7 @@ async fn llamacpp_stops_when_a_call_is_dropped() {
     for is_streamed in [true, false] {
         let endless = ModelCall { tokens_max: Some(3_000), ..call("Write a complete snake game in Python with pygame. Comment every line.") };
         if let Some(outcome) = ask(&models, &endless, is_streamed, Duration::from_secs(3)).await {
-            panic!("it should not be done yet, but said {:?}", outcome.reply.result);
+            panic!("it should not be done yet, but replied {:?}", outcome.reply.result);
         }
         let short = ModelCall { tokens_max: Some(2), ..call("Say yes.") };
         value(&models, &short, false).await;
@@ -178,7 +178,7 @@ async fn triton_streams_and_answers_whole() {
         for is_streamed in [false, true] {
             let (value, outcome) = value(&models, &call("How are you, Möbius?"), is_streamed).await;
             assert_eq!(value, json!(expected), "{model}");
-            assert_eq!(outcome.told, if is_streamed { expected } else { "" }, "{model}");
+            assert_eq!(outcome.streamed, if is_streamed { expected } else { "" }, "{model}");
         }
     }
 }
@@ -211,7 +211,7 @@ async fn triton_pieces_may_cut_letters() {
 }
 
 #[tokio::test]
-async fn triton_tells_what_is_wrong() {
+async fn errors_of_triton_are_reported() {
     for (model, kind, retry, words) in [
         ("broken", FailureKind::Tool, Retry::No, "the model fell over"),
         ("wrong", FailureKind::Tool, Retry::No, "the model fell over"),

@@ -1,6 +1,6 @@
 //! No test passes a setting that a user cannot pass.
 //!
-//! A flow rejects, when a run starts, every undeclared setting and every value out of bounds, whoever starts the run. So a test can pass
+//! A flow rejects, when a run starts, every undeclared setting and every value out of bounds, however the run is started. So a test can pass
 //! only what the flow accepts, and that is asserted here to be what `flows::settings` lists for users, and the few values that Baton fills
 //! in by itself ([`FILLED_IN`]). The tests that pass one of the latter are those of the mechanism that fills it in.
 

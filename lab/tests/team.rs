@@ -49,8 +49,8 @@ fn p1_the_documents_story_with_three_processes_and_one_mail_with_a_pdf() {
     for name in AGENTS {
         team.start(name);
     }
-    let told = within(team.ask(1), STORY_MAX).expect("it ends");
-    assert!(told.status.success(), "{}\n{}", String::from_utf8_lossy(&told.stdout), String::from_utf8_lossy(&told.stderr));
+    let ended = within(team.ask(1), STORY_MAX).expect("it ends");
+    assert!(ended.status.success(), "{}\n{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr));
     check(&team, 1);
     let output = output(&team, 1).unwrap();
     // Each agent added its contract, and the researcher's names a source.
@@ -91,7 +91,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
         story_ms = u64::try_from(started.elapsed().as_millis()).unwrap().max(1);
         check(&team, errand);
     }
-    let (mut vouched, mut again) = (0, 0);
+    let (mut confirmed, mut again) = (0, 0);
     // By victim: number of kills, and of those in the middle of its work.
     let mut killed: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
     for errand in 1..=kills {
@@ -141,7 +141,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
                     let is_there = team.mails(errand) > 0;
                     let sent = json!({ "text": "", "data": { "outcome": "sent", "message_id": "<seen>", "already": true, "path": "", "detail": "" }, "spans": [] });
                     let word = if is_there { json!({ "verdict": "done", "value": sent }) } else { json!({ "verdict": "again" }) };
-                    *(if is_there { &mut vouched } else { &mut again }) += 1;
+                    *(if is_there { &mut confirmed } else { &mut again }) += 1;
                     vec!["runs".into(), "answer".into(), id, word.to_string(), "--json".into()]
                 }
                 _ => vec!["runs".into(), "resume".into(), id, "--json".into()],
@@ -163,7 +163,7 @@ fn p8_one_mail_and_one_research_however_processes_die() {
     for (name, (times, at_work)) in &killed {
         println!("{name}: killed {times} times, {at_work} of them at work");
     }
-    println!("{kills} kills, {} errands, {} mails, each once; {vouched} vouched for, {again} sent again at a person's word", kills + 2, mails.len());
+    println!("{kills} kills, {} errands, {} mails, each once; {confirmed} confirmed, {again} sent again at a person's word", kills + 2, mails.len());
     for what in ["plan", "report", "document", "letter"] {
         let asked: u64 = all().map(|errand| team.count(errand, what)).sum();
         println!("the model was asked for a {what} {asked} times for {} errands", kills + 2);

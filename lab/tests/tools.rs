@@ -51,14 +51,14 @@ fn kill(pid: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_child_shows_unhealthy_and_comes_back_by_itself() {
+async fn a_killed_child_is_unhealthy_and_is_restarted() {
     let slow = Pace { backoff_first: Duration::from_millis(1_500), backoff_max: Duration::from_secs(3), ..pace() };
     let tools = Tools::builder().with_server("peer", ServerConfig::stdio(FIXTURE, &["--stdio"])).with_pace(slow).build();
     let first = text(&tools, "peer.pid", json!({})).await;
     let listed = tools.cached().len();
     kill(&first);
     until("down", || matches!(tools.health()[0].status, ServerStatus::Down { .. })).await;
-    until("the list says so", || tools.cached().iter().all(|tool| !tool.healthy)).await;
+    until("the list marks them as unhealthy", || tools.cached().iter().all(|tool| !tool.healthy)).await;
     assert_eq!(tools.cached().len(), listed, "and stays");
     let failure = tools.call("peer.pid", &json!({}), &within(Duration::from_millis(200))).await.unwrap_err();
     assert!(matches!(failure.kind, FailureKind::Network | FailureKind::InDoubt), "{failure}");
@@ -70,7 +70,7 @@ async fn a_killed_child_shows_unhealthy_and_comes_back_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_child_that_leaves_in_the_middle_says_its_last_words() {
+async fn failure_of_an_exited_server_contains_its_last_stderr_line() {
     let tools = hub(ServerConfig::stdio(FIXTURE, &["--stdio"]));
     let failure = tools.call("peer.exit", &json!({}), &within(Duration::from_secs(30))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::InDoubt, "{failure}");
@@ -143,7 +143,7 @@ async fn serve(port: u16) -> Served {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_http_server_shows_unhealthy_and_comes_back_by_itself() {
+async fn a_killed_http_server_is_unhealthy_and_is_reconnected() {
     let mut served = serve(0).await;
     let tools = hub(ServerConfig::http(served.address.as_str()));
     assert_eq!(text(&tools, "peer.echo", json!({"text": "one"})).await, "one");
@@ -220,7 +220,7 @@ async fn a_gigabyte_over_a_pipe_is_an_error_and_fills_no_memory() {
     let tools = Tools::builder().with_local("loud", Trust::Untrusted, loud).build();
     let failure = tools.call("loud.shout", &json!({}), &within(Duration::from_secs(120))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Limit, "{failure}");
-    assert!(failure.message.contains("1073741"), "it says how much it was: {failure}");
+    assert!(failure.message.contains("1073741"), "it has the size: {failure}");
     assert_eq!(text(&tools, "loud.say", json!({})).await, "still here");
     assert!(memory_kb_peak() < MEMORY_KB_MAX, "{} kB", memory_kb_peak());
 }

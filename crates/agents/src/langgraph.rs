@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The thread's id is derived from the effect's key, and the run has the key in its metadata. Both are known before the first request, in any process: after a crash
-//! on either side the run is found and joined instead of started again. A question of the graph (`interrupt(…)`) comes back under `waiting` of the context, as Baton's own
+//! on either side the run is found and joined instead of started again. A question of the graph (`interrupt(…)`) is returned under `waiting` of the context, as Baton's own
 //! agents do over LangServe; its answer comes with the next call and is sent to the same thread as `Command(resume=…)`.
 
 use std::time::{Duration, Instant};
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(uuid_of(key), uuid_of(key));
     }
 
-    /// Servers answer anything at all. `BATON_MANGLED` says how often.
+    /// Servers that answer with mangled replies. `BATON_MANGLED` is their number.
     #[test]
     fn p8_mangled_graph_replies_never_panic() {
         use scripted::mangled;

@@ -138,7 +138,7 @@ impl Service {
         headers
     }
 
-    /// Its description. `None`: it has none but is reachable. The error says why it is not reachable.
+    /// Its description. `None`: it has none but is reachable. The error is why it is not reachable.
     pub(crate) async fn describe(&self) -> Result<Option<Description>, String> {
         let described = self.get(&format!("{}/agent.json", self.base)).await?;
         if let Some(body) = described {

@@ -224,7 +224,7 @@ async fn p1_agents_are_found_by_configuration_description_and_health() {
     }
 }
 
-/// Agents answer anything at all. `BATON_MANGLED` says how often; 2,000 by default.
+/// Agents that answer with mangled replies. `BATON_MANGLED` is their number, 2,000 by default.
 #[tokio::test]
 async fn p8_mangled_replies_never_panic_or_hang() {
     let count = mangled::count();
@@ -343,7 +343,7 @@ async fn p9_the_documents_names_mean_the_agents_of_the_team() {
 }
 
 #[test]
-fn what_an_agent_says_of_itself_is_short_and_visible() {
+fn the_description_of_an_agent_is_short_and_visible() {
     let capability = |name: String| Capability { name, about: "a\u{200b}b".repeat(1_000) };
     let long = wire::langserve::Description {
         name: "n".repeat(10_000),

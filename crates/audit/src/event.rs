@@ -37,7 +37,7 @@ pub enum EventKind {
     ToolEnabled,
     /// A tool or a server was switched off.
     ToolDisabled,
-    /// A sign-in at a remote tool server began or succeeded; `detail` says which.
+    /// A sign-in at a remote tool server began or succeeded; `detail` is which.
     ServerSignIn,
     /// The stored credentials for a remote tool server were removed.
     ServerSignOut,

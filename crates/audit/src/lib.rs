@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A line is on the disk when `append` returns. Several processes may add lines: a lock on a file beside keeps their order. The oldest files are removed when
-//! there are too many; a line that is added then says where the chain begins from now on, so that what is left can still be verified.
+//! there are too many; a line that is added then states where the chain begins from now on, so that what is left can still be verified.
 //!
 //! The chain shows that lines were changed, removed or put in between. It cannot show that its end was cut off, or that somebody with the rights of this
 //! account wrote all of it anew: for that, keep the head that `verify` reports elsewhere and compare it later ([`Head`]).

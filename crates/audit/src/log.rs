@@ -37,7 +37,7 @@ impl Default for Settings {
 
 /// Why a line could not be written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum AuditError {
     #[error("the audit log {} cannot be written: {error}", path.display())]
     Io { path: PathBuf, error: io::Error },
@@ -128,7 +128,7 @@ impl Log {
         Ok(())
     }
 
-    /// Removes the oldest files, each after a line that says where the chain begins then.
+    /// Removes the oldest files, each after a line that states where the chain begins then.
     fn drop_oldest(&self, mut end: LogEnd, now_ms: i64) -> Result<LogEnd, AuditError> {
         let mut files = files(&self.folder).map_err(|error| self.io_error(error))?;
         while files.len() > self.settings.files_max.max(2) {

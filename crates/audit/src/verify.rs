@@ -41,7 +41,7 @@ pub struct BrokenLine {
     pub why: String,
 }
 
-/// A line as it stands in a file: what it says and its hash, or what is wrong with it.
+/// A line of a file: its content and its hash, or what is wrong with it.
 pub struct StoredLine<'f> {
     /// The file of the line.
     pub file: &'f Path,

@@ -100,7 +100,7 @@ fn a_head_that_was_kept_elsewhere_shows_a_cut_and_a_forgery() {
 }
 
 #[test]
-fn half_a_line_of_a_crash_is_removed_and_said() {
+fn half_a_line_after_a_crash_is_removed_and_recorded() {
     let folder = tempfile::tempdir().unwrap();
     log(folder.path()).append(&[call("ada", "mail.send")], 1_000).unwrap();
     let path = folder.path().join("00000001.jsonl");
@@ -145,7 +145,7 @@ fn old_files_are_removed_and_the_rest_can_still_be_verified() {
 }
 
 #[tokio::test]
-async fn many_who_record_at_once_share_writes_and_lose_nothing() {
+async fn concurrent_records_share_writes_and_none_is_lost() {
     let folder = tempfile::tempdir().unwrap();
     let recorder = Recorder::start(log(folder.path())).unwrap();
     recorder.note(Event::new(EventKind::Approval, "ada"));

@@ -1,4 +1,4 @@
-//! A tool of one's own: an implementation of `EffectHandler` that answers tool calls. `repeatability` says whether a call may be repeated after a crash.
+//! A tool of one's own: an implementation of `EffectHandler` that answers tool calls. `repeatability` returns whether a call may be repeated after a crash.
 
 use std::sync::Arc;
 

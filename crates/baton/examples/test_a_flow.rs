@@ -1,4 +1,4 @@
-//! Testing a flow without IO: the run is a value. `next` says what it needs, `feed` gives it a reply; no engine, no runtime, no clock.
+//! Testing a flow without IO: the run is a value. `next` returns what it needs, `feed` gives it a reply; no engine, no runtime, no clock.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Durable agent flows as a library.
 //!
-//! A flow is a [`Graph`] of nodes. Each node is two pure functions: one says which effects it needs (a model call, a tool call, a question to a
-//! person, another flow), the other says what the replies mean and which node is next. The [`Engine`] performs the effects through a
+//! A flow is a [`Graph`] of nodes. Each node is two pure functions: one returns which effects it needs (a model call, a tool call, a question to a
+//! person, another flow), the other applies the replies to the state and returns which node is next. The [`Engine`] performs the effects through a
 //! [`EffectHandler`], writes every reply to the [`Store`] before the flow sees it, and resumes unfinished runs after a crash.
 //!
 //! ```

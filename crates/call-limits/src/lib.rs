@@ -17,7 +17,7 @@
 //!     └───────────────────────────────── answered ───────────────────────────────┘
 //! ```
 //!
-//! Whoever reports, the free calls are given to the users of all members: first to the user with the fewest calls at work, then to the one
+//! Whichever member reports, the free calls are given to the users of all members: first to the user with the fewest calls at work, then to the one
 //! whose last call was given longest ago. What is given to another member waits there as an offer until that one reports.
 //!
 //! Deliberately absent: queues of calls, and when to report; that is `models`.
@@ -61,7 +61,7 @@ impl Limit {
         Some((burst, (per_minute - burst + 1.0) / 60_000.0))
     }
 
-    /// When those are told to come back who cannot be let in while one call tries.
+    /// After how many milliseconds a caller that was refused while one call probes the endpoint should try again.
     pub fn retry_ms(&self) -> u64 {
         (self.open_ms / 5).max(1)
     }

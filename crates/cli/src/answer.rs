@@ -38,10 +38,10 @@ const SENTENCE_CHARS_MAX: usize = 160;
 
 impl Answer {
     /// The answer of a run: its output, or its last message to the thread.
-    pub(crate) fn of(output: &Value, said: Option<&str>) -> Answer {
-        let text = match (output.get("answer").unwrap_or(output), said) {
+    pub(crate) fn of(output: &Value, message: Option<&str>) -> Answer {
+        let text = match (output.get("answer").unwrap_or(output), message) {
             (Value::String(answer), _) => answer.clone(),
-            (_, Some(said)) => said.to_owned(),
+            (_, Some(message)) => message.to_owned(),
             (other, None) => serde_json::to_string_pretty(other).unwrap_or_else(|_| other.to_string()),
         };
         // Flows without checks have no such lists, or different ones of the same name.
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_nobody_checked_says_so_or_nothing() {
+    fn an_unchecked_answer_is_marked_or_has_no_summary() {
         let claims = json!({ "answer": "The sky is blue.", "sources": [], "sentences": answer().sentences });
         assert_eq!(Answer::of(&claims, None).summary().unwrap(), "nothing was looked up, so nothing was checked");
         assert!(!Answer::of(&claims, None).coloured(80).contains('\u{1b}'));

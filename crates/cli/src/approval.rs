@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_plan_is_told_why() {
+    fn an_invalid_plan_is_refused_with_a_reason() {
         for (text, words) in [
             ("{", "not JSON"),
             ("[]", "not an object"),

@@ -1,4 +1,4 @@
-//! An answer written to a file, in the format that the ending of its name says.
+//! An answer written to a file, in the format that its file extension names.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_says_the_format_and_a_wrong_one_what_to_do() {
+    fn the_extension_selects_the_format_and_a_wrong_one_is_an_error_that_names_the_next_step() {
         assert_eq!(Target::parse("report.PDF").map(|target| target.format), Ok(Format::Pdf));
         assert_eq!(Target::parse("report.md").map(|target| target.format), Ok(Format::Markdown));
         for (text, words) in [("report", "must end in"), ("report.odt", ".docx"), ("no/such/folder/report.md", "create it first")] {

@@ -41,7 +41,7 @@ pub(crate) struct Follow<'a> {
     /// Subscribed before the run starts, so that no delta is missed.
     family: TreeWatcher,
     next_seq: u64,
-    said: Option<String>,
+    last_message: Option<String>,
     /// The current step of the run.
     step: u64,
     /// The results found before the run or a child failed.
@@ -91,7 +91,7 @@ impl<'a> Follow<'a> {
     /// Follows a run that is resumed. Call it before the run is resumed: earlier events are not shown again.
     pub(crate) async fn resumed(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool) -> Result<Self> {
         let past = engine::tree_history(engine, run).await;
-        Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, told)| (run, told.len() as u64)).collect())
+        Follow::from(engine, thread, run, as_json, past.into_iter().map(|(run, events)| (run, events.len() as u64)).collect())
     }
 
     fn from(engine: &'a Engine, thread: &ThreadId, run: &'a RunId, as_json: bool, known: SeenCounts) -> Result<Self> {
@@ -102,7 +102,7 @@ impl<'a> Follow<'a> {
             family: TreeWatcher::watch(engine, thread, run, known, view.watch_scope()),
             view,
             next_seq: 0,
-            said: None,
+            last_message: None,
             step: 0,
             found: None,
             streamed: AnswerStream::default(),
@@ -166,8 +166,8 @@ impl<'a> Follow<'a> {
                 Ok(Rest::Over((*closing).clone()))
             }
             RunState::Parked(_) => {
-                let told = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
-                self.see_until(|follow| follow.next_seq >= told).await?;
+                let events = History::of(&**engine.store(), engine.flows(), run).await.map_or(0, |past| past.events.len() as u64);
+                self.see_until(|follow| follow.next_seq >= events).await?;
                 Ok(Rest::Parked)
             }
             RunState::Going | RunState::Lost(_) => Ok(Rest::Parked),
@@ -188,13 +188,13 @@ impl<'a> Follow<'a> {
     }
 
     fn see(&mut self, received: &TreeItem) -> Result<()> {
-        if let FeedItem::Event(told, _) = &received.item {
+        if let FeedItem::Event(numbered, _) = &received.item {
             let is_own = received.run == *self.run;
             if is_own {
-                self.next_seq = told.seq + 1;
+                self.next_seq = numbered.seq + 1;
             }
-            match &told.event {
-                Event::Said { content, .. } if is_own => self.said = Some(content.clone()),
+            match &numbered.event {
+                Event::Said { content, .. } if is_own => self.last_message = Some(content.clone()),
                 Event::Entered { step, .. } if is_own => self.step = *step,
                 Event::Noted { name, value, .. } if name == FOUND => self.found = Some(Answer::of(value, None)),
                 _ => {}
@@ -228,7 +228,7 @@ impl<'a> Follow<'a> {
         let short = tail(self.run);
         match &closing.outcome {
             Outcome::Done { output } => {
-                let answer = Answer::of(output, self.said.as_deref());
+                let answer = Answer::of(output, self.last_message.as_deref());
                 self.streamed.complete(&answer)?;
                 live.release();
                 let cost = paint(DIM, format!("{}, {}", took(closing.elapsed_us), spent(&closing.spent)));

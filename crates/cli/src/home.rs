@@ -24,7 +24,7 @@ impl DataHome {
         Ok(DataHome { database, folder })
     }
 
-    /// Those that exist, with SQLite's files beside the database.
+    /// The files that exist, with SQLite's files beside the database.
     pub(crate) fn existing(&self) -> Vec<PathBuf> {
         let beside = ["", "-wal", "-shm"].map(|ending| {
             let mut name = self.database.as_os_str().to_owned();

@@ -74,8 +74,8 @@ mod tests {
 
     fn check(value: &Value, lines: &[&str]) {
         let plan = Plan::of(value).expect("a plan");
-        let told: Vec<String> = plan.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-        assert_eq!(told, lines);
+        let found: Vec<String> = plan.lines().iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
+        assert_eq!(found, lines);
     }
 
     #[test]

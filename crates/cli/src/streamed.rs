@@ -24,22 +24,22 @@ pub(crate) struct AnswerStream {
 
 impl AnswerStream {
     /// Whether this is a delta of the answer.
-    pub(crate) fn is_answer(&mut self, heard: &TreeItem) -> bool {
-        match &heard.item {
-            FeedItem::Event(told, _) => {
-                if let Event::Asked { task, effect, .. } = &told.event
+    pub(crate) fn is_answer(&mut self, received: &TreeItem) -> bool {
+        match &received.item {
+            FeedItem::Event(numbered, _) => {
+                if let Event::Asked { task, effect, .. } = &numbered.event
                     && let Effect::CallModel(call) = &**effect
-                    && heard.is_answer
+                    && received.is_answer
                     && call.purpose == flows::ANSWER_CALL
                     && call.schema.is_none()
                     // An answer from evidence is checked and cited first, so it is shown once, when complete.
                     && !call.messages.iter().any(|message| message.role == models::evidence::ROLE)
                 {
-                    self.answering.insert((heard.run.clone(), *task));
+                    self.answering.insert((received.run.clone(), *task));
                 }
                 false
             }
-            FeedItem::Delta { task, .. } => self.answering.contains(&(heard.run.clone(), *task)),
+            FeedItem::Delta { task, .. } => self.answering.contains(&(received.run.clone(), *task)),
         }
     }
 
@@ -48,8 +48,8 @@ impl AnswerStream {
         std::io::stdout().is_terminal()
     }
 
-    pub(crate) fn print(&mut self, heard: &TreeItem) -> Result<()> {
-        if let FeedItem::Delta { text, .. } = &heard.item {
+    pub(crate) fn print(&mut self, received: &TreeItem) -> Result<()> {
+        if let FeedItem::Delta { text, .. } = &received.item {
             self.text.push_str(text);
             match Self::shares_screen() {
                 true => self.screen.add(text)?,

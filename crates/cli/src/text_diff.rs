@@ -44,7 +44,7 @@ mod tests {
 
     #[test]
     fn lines_are_the_same_only_left_or_only_right() {
-        let told = |left: &str, right: &str| -> String {
+        let diff = |left: &str, right: &str| -> String {
             let sign = |line: &Line<'_>| match line {
                 Line::Same(text) => format!(" {text}"),
                 Line::Left(text) => format!("-{text}"),
@@ -52,9 +52,9 @@ mod tests {
             };
             diff(left, right).iter().map(sign).collect::<Vec<_>>().join("|")
         };
-        assert_eq!(told("a\nb\nc", "a\nx\nc"), " a|-b|+x| c");
-        assert_eq!(told("a", "a\nb"), " a|+b");
-        assert_eq!(told("a\nb\nc\nd", "b\nd"), "-a| b|-c| d");
-        assert_eq!(told("", ""), "");
+        assert_eq!(diff("a\nb\nc", "a\nx\nc"), " a|-b|+x| c");
+        assert_eq!(diff("a", "a\nb"), " a|+b");
+        assert_eq!(diff("a\nb\nc\nd", "b\nd"), "-a| b|-c| d");
+        assert_eq!(diff("", ""), "");
     }
 }

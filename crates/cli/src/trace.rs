@@ -177,7 +177,7 @@ impl HttpClient for Sender {
         if let Some(why) = trouble
             && !self.has_complained.swap(true, Ordering::Relaxed)
         {
-            tracing::warn!("traces cannot be sent to {}: {why}; they are dropped, and this is said once", self.place);
+            tracing::warn!("traces cannot be sent to {}: {why}; they are dropped, and this is logged once", self.place);
         }
         sent
     }

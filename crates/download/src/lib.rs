@@ -44,7 +44,7 @@ impl PackageFolder {
         let _ = fs::remove_dir_all(&self.0);
         fs::create_dir_all(&self.0).map_err(|error| format!("{}: {error}", self.0.display()))?;
         let (program, first) = command.split_first().ok_or("there is no command to fetch packages with")?;
-        // A file, so that a program that says much does not block.
+        // A file, so that a program with much output does not block.
         let log = self.0.join("stderr");
         let stderr = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
         let mut child = Command::new(program)
@@ -99,7 +99,7 @@ fn copy(pinned: Pinned<'_>, from: impl Read, to: &Path) -> Result<(), String> {
     let here = |error: io::Error| format!("{}: {error}", to.display());
     let mut file = File::create(to).map_err(here)?;
     let mut hash = Sha256::new();
-    // One byte more than it may have tells that it is larger.
+    // Reads one byte more than it may have, to detect a larger file.
     let bytes = copy_pieces(&mut from.take(pinned.bytes + 1), |bytes| {
         hash.update(bytes);
         file.write_all(bytes)
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_manager_that_fails_or_hangs_says_why() {
+    fn a_package_manager_that_fails_or_hangs_is_an_error_with_a_reason() {
         let place = tempfile::tempdir().unwrap();
         let path = place.path().join("package");
         let folder = PackageFolder::new(path.clone());

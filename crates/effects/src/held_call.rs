@@ -5,12 +5,12 @@ use evidence::visible;
 use graph::{HeldCall, Job, ToolCall};
 use serde_json::Value;
 
-/// Of a name, so many bytes are shown.
+/// Bytes of a name that are shown.
 const NAME_BYTES_MAX: usize = 200;
-/// Of one string among the arguments, so many characters from its beginning and its end are shown.
+/// Characters that are shown from the beginning and the end of one string among the arguments.
 const VALUE_HEAD_CHARS: usize = 300;
 const VALUE_TAIL_CHARS: usize = 100;
-/// Of all arguments together, as JSON text, so many characters from the beginning and the end are shown.
+/// Characters that are shown from the beginning and the end of all arguments as JSON text.
 const ARGUMENTS_HEAD_CHARS: usize = 3_000;
 const ARGUMENTS_TAIL_CHARS: usize = 1_000;
 /// Arguments whose source is named, at most.

@@ -12,10 +12,10 @@ async fn each_effect_goes_to_its_room() {
     let handlers =
         EffectHandlers { tools: Some(Arc::new(ScriptedHandler::parse("when tool t reply \"done\"").unwrap())), ..EffectHandlers::default() };
     let jobs = scripted::jobs(&[graph::tool("t", json!({})), graph::model("plan", Vec::new()), graph::agent("a", json!({}))]);
-    let mut said = Vec::new();
+    let mut results = Vec::new();
     for job in &jobs {
-        said.push(handlers.perform(job, &Progress::nowhere()).await.result.map_err(|failure| failure.message));
+        results.push(handlers.perform(job, &Progress::nowhere()).await.result.map_err(|failure| failure.message));
     }
     let nobody = |who: &str| Err(format!("no handler for {who}"));
-    assert_eq!(said, [Ok(json!("done")), nobody("model \"plan\""), nobody("agent \"a\"")]);
+    assert_eq!(results, [Ok(json!("done")), nobody("model \"plan\""), nobody("agent \"a\"")]);
 }

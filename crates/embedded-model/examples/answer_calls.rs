@@ -49,11 +49,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         let seconds = started.elapsed().as_secs_f64();
         let line = match answered {
             Ok(answer) => {
-                let said = match answer.output {
+                let output = match answer.output {
                     GeneratedOutput::Text(text) => json!(text),
                     GeneratedOutput::Json(value) => value,
                 };
-                json!({ "said": said, "seconds": seconds, "prompt_tokens": answer.tokens.prompt, "answer_tokens": answer.tokens.answer })
+                json!({ "said": output, "seconds": seconds, "prompt_tokens": answer.tokens.prompt, "answer_tokens": answer.tokens.answer })
             }
             Err(trouble) => json!({ "error": trouble.to_string(), "seconds": seconds }),
         };

@@ -5,9 +5,6 @@
 //!   adapter   ── SHA-256 ──────────────────┘
 //! ```
 //!
-//! That is for bases whose formats our own kernels cannot run. Where they can, the change is computed beside the weights (`kernel::low_rank`), nothing is made, and
-//! generation keeps its speed.
-//!
 //! Only the matrices of the layers and the output matrix are in the file that is made; everything else is read from the base. They are Q6_K with rows
 //! padded by zeros to whole blocks of 256, so that our own kernels can run networks whose width is not a multiple of that, whatever format the base has.
 //! The key is made of both hashes and the format, so a file with the name is the right one. Files with other keys are removed when one is made.
@@ -37,8 +34,7 @@ const BLOCK: usize = 256;
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
 impl Adapter {
-    /// The change itself. Whether the weights are those it was made for was checked when they were pulled.
-    pub(super) fn factors(&self) -> Result<Factors, EmbeddedError> {
+    fn factors(&self) -> Result<Factors, EmbeddedError> {
         let found = hex(&Sha256::digest(self.bytes));
         if found != self.sha256 {
             return Err(EmbeddedError::bug(format!("the adapter {} has the SHA-256 {found}, not {}", self.name, self.sha256)));
@@ -115,24 +111,18 @@ fn remove_others(base: &Path) {
 }
 
 /// The change of one matrix is `b · a`.
-pub(super) struct Factor {
-    pub(super) rank: usize,
-    pub(super) width: usize,
-    pub(super) rows: usize,
+struct Factor {
+    rank: usize,
+    width: usize,
+    rows: usize,
     /// Rank after rank.
-    pub(super) a: Vec<f32>,
+    a: Vec<f32>,
     /// Row after row.
-    pub(super) b: Vec<f32>,
-}
-
-impl Factor {
-    pub(super) fn does_not_fit(&self, rows: usize, width: usize) -> String {
-        format!("it has {rows} rows of {width}, and the adapter is for {} of {}", self.rows, self.width)
-    }
+    b: Vec<f32>,
 }
 
 /// By the name of the matrix, without `.weight`.
-pub(super) struct Factors(BTreeMap<String, Factor>);
+struct Factors(BTreeMap<String, Factor>);
 
 #[derive(Deserialize)]
 struct Entry {
@@ -142,10 +132,6 @@ struct Entry {
 }
 
 impl Factors {
-    pub(super) fn of(&self, weight: &str) -> Option<&Factor> {
-        self.0.get(weight.strip_suffix(".weight")?)
-    }
-
     fn read(bytes: &[u8]) -> Result<Self, EmbeddedError> {
         let wrong = |why: String| EmbeddedError::bug(format!("the adapter cannot be read: {why}"));
         let (length, rest) = bytes.split_first_chunk::<8>().ok_or_else(|| wrong("it is empty".into()))?;
@@ -197,7 +183,10 @@ fn merge(base: &Gguf, factors: &Factors, path: &Path) -> Result<(), EmbeddedErro
         let weight = format!("{name}.weight");
         let place = base.place(&weight)?;
         if (place.rows, place.width) != (factor.rows, factor.width) {
-            return Err(EmbeddedError::damaged(format!("tensor {weight}: {}", factor.does_not_fit(place.rows, place.width))));
+            return Err(EmbeddedError::damaged(format!(
+                "tensor {weight}: it has {} rows of {}, and the adapter is for {} of {}",
+                place.rows, place.width, factor.rows, factor.width
+            )));
         }
         tensors.push((weight.clone(), padded(base, &weight, Some(factor))?));
     }

@@ -10,7 +10,7 @@ use graph::Message;
 
 use super::EmbeddedError;
 
-/// Said for a conversation that brings no instructions of its own.
+/// The system message of a conversation that has none.
 const SYSTEM: &str = "You are a helpful assistant.";
 
 pub(super) struct Marks {

@@ -20,7 +20,7 @@ use models::utf8::Utf8;
 /// The prompt is read in pieces of this many tokens, so that a cancelled call is noticed, and attention's memory stays small.
 const PIECE_TOKENS: usize = 256;
 
-/// Of the choices at a temperature above zero: as the makers of the model recommend.
+/// The limits of the choice at a temperature above zero, as the makers of the model recommend.
 const CHOICES_MAX: usize = 20;
 const CHOICES_SHARE: f32 = 0.8;
 

@@ -55,7 +55,7 @@ impl Kernels {
         }
     }
 
-    /// Those that this processor runs, without [`Kernels::Auto`]; the fastest first.
+    /// The kernels that this processor runs, without [`Kernels::Auto`]; the fastest first.
     pub fn available() -> Vec<Kernels> {
         #[cfg(feature = "inference")]
         {

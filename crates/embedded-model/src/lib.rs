@@ -169,11 +169,11 @@ pub enum Finish {
 pub struct Tokens {
     /// Tokens of the prompt.
     pub prompt: usize,
-    /// Of the prompt: those an earlier call had already read.
+    /// Tokens of the prompt that an earlier call had already read.
     pub cached: usize,
     /// Tokens of the answer.
     pub answer: usize,
-    /// Of the answer: those the schema left no choice about.
+    /// Tokens of the answer about which the schema left no choice.
     pub forced: usize,
 }
 
@@ -190,7 +190,7 @@ pub struct Timing {
 
 /// Why a call has no answer.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum EmbeddedError {
     #[error("this binary was built without the embedded model; name another model with --model, or build it with the feature `embedded-model`")]
     NotBuilt,

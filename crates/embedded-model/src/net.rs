@@ -12,7 +12,6 @@
 use candle_core::{DType, Device, Tensor};
 use candle_nn::{ops, rotary_emb};
 
-use super::adapter::Factors;
 use super::blocks::{Matrix, Rows, Use};
 use super::gguf::Gguf;
 use super::kernel;
@@ -105,16 +104,11 @@ struct Projection {
 }
 
 impl Net {
-    /// `context_max` bounds what the file allows, since memory grows with it. `factors` change the weights; only where [`Net::has_own_kernels`].
-    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
+    /// `context_max` bounds what the file allows, since memory grows with it.
+    pub(super) fn load(gguf: &Gguf, context_max: usize, kernels: Kernels) -> Result<Self, EmbeddedError> {
         let sizes = Sizes::read(gguf, context_max)?;
-        let body = Body::load(gguf, &sizes, output(gguf), kernels, factors)?;
+        let body = Body::load(gguf, &sizes, output(gguf), kernels)?;
         Ok(Net { embedding: Rows(gguf.embedding()?), body, sizes })
-    }
-
-    /// Whether these weights run on our own kernels, which can apply a change beside them.
-    pub(super) fn has_own_kernels(gguf: &Gguf, kernels: Kernels) -> Result<bool, EmbeddedError> {
-        Ok(kernels.set().is_some() && kernel::Network::can_load(gguf, &Sizes::read(gguf, usize::MAX)?, output(gguf))?)
     }
 
     /// Appends the tokens to what `kv` has seen. The logits after the last one, if wanted: the output matrix is the largest.
@@ -157,7 +151,7 @@ impl Net {
 }
 
 impl Body {
-    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
+    fn load(gguf: &Gguf, sizes: &Sizes, output: &str, kernels: Kernels) -> Result<Self, EmbeddedError> {
         let can_load = kernel::Network::can_load(gguf, sizes, output)?;
         match (kernels, kernels.set(), can_load) {
             (Kernels::Candle, ..) | (Kernels::Auto, _, false) | (Kernels::Auto, None, true) => {
@@ -166,7 +160,7 @@ impl Body {
             }
             (_, Some(set), true) => {
                 tracing::debug!(%kernels, "the network runs on the {} kernels", set.name);
-                Ok(Body::Own(kernel::Network::load(gguf, sizes, output, set, factors)?))
+                Ok(Body::Own(kernel::Network::load(gguf, sizes, output, set)?))
             }
             (_, None, _) => {
                 let why = format!("this processor cannot run the {kernels} kernels, but {}", list(&Kernels::available()));

@@ -13,7 +13,7 @@ pub(super) struct Prefixes<K> {
 #[derive(Clone, Copy)]
 pub(super) struct Limits {
     pub(super) entries_max: usize,
-    /// Of all entries together.
+    /// Tokens of all entries together.
     pub(super) tokens_max: usize,
 }
 

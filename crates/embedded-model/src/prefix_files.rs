@@ -45,7 +45,7 @@ pub(super) struct PrefixFiles {
 /// The instructions of one call, and what came after them.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 struct CallHashes {
-    /// Of the first 16 tokens, the first 32, and so on.
+    /// Hashes of the first 16 tokens, the first 32, and so on.
     blocks: Vec<u64>,
     rest: u64,
 }
@@ -59,7 +59,7 @@ struct PrefixFile {
 
 /// What the network computed for some tokens can be written and read.
 pub(super) trait Stored: Sized {
-    /// Of the first `len` tokens.
+    /// Writes the first `len` tokens.
     fn write(&self, len: usize, to: &mut impl Write) -> io::Result<()>;
     /// What was written of `len` tokens, in room for `capacity`.
     fn read(&self, len: usize, capacity: usize, from: &mut impl Read) -> io::Result<Self>;
@@ -107,7 +107,7 @@ impl PrefixFiles {
         (best.0 >= TOKENS_MIN && best.0 >= known + GAIN_MIN).then_some((best.1, best.0))
     }
 
-    /// What the file at this place of the list holds, in room for `capacity` tokens; `like` says what kind it is.
+    /// What the file at this place of the list holds, in room for `capacity` tokens; `like` is of the same kind.
     pub(super) fn load<S: Stored>(&mut self, at: usize, capacity: usize, like: &S) -> Option<S> {
         let kept = self.kept.get_mut(at)?;
         match read_file(kept, capacity, like) {
@@ -128,7 +128,7 @@ impl PrefixFiles {
         }
     }
 
-    /// Takes note of a call, and says how many tokens of its instructions are worth keeping: those which another call with another question began with too.
+    /// Records a call, and returns how many tokens of its instructions are worth keeping: those which another call with another question began with too.
     pub(super) fn observe(&mut self, instructions: &[u32], rest: &[u32]) -> Option<usize> {
         let instructions = &instructions[..instructions.len().min(TOKENS_MAX)];
         let now = CallHashes { blocks: block_hashes(instructions), rest: short_hash(rest) };

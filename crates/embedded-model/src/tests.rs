@@ -191,23 +191,23 @@ async fn memory_changes_nothing(model: &Embedded, forgetful: &Embedded) {
 }
 
 #[tokio::test]
-async fn what_is_told_is_what_is_answered() {
+async fn the_streamed_text_is_the_answer() {
     let (_folder, path) = tiny();
-    let told = Arc::new(Mutex::new(String::new()));
-    let hear = told.clone();
-    let progress = Progress::to(move |text| hear.lock().unwrap().push_str(text));
+    let streamed = Arc::new(Mutex::new(String::new()));
+    let sink = streamed.clone();
+    let progress = Progress::to(move |text| sink.lock().unwrap().push_str(text));
     for temperature in [0.0, 1.0] {
-        told.lock().unwrap().clear();
+        streamed.lock().unwrap().clear();
         let call = ModelCall { temperature: Some(temperature), ..call(&[("user", "Grüße, 世界 😀 <|im_end|>")], 40) };
         let model = Embedded::open(&path);
         let answer = model.answer(&call, &progress).await.unwrap();
-        assert_eq!(answer.output, GeneratedOutput::Text(told.lock().unwrap().clone()));
+        assert_eq!(answer.output, GeneratedOutput::Text(streamed.lock().unwrap().clone()));
         assert_eq!(ask(&model, &call).await.unwrap().output, answer.output, "the same question is answered the same");
     }
 }
 
 #[tokio::test]
-async fn a_schema_is_followed_or_the_cut_is_told() {
+async fn a_schema_is_followed_or_the_cut_is_reported() {
     for ((_folder, path), options) in all() {
         follows_a_schema(&Embedded::with(&path, options)).await;
     }
@@ -252,7 +252,7 @@ fn all_kernels_agree_and_ours_in_any_pieces_to_the_bit() {
         logits
     };
     let with = |kernels: Kernels| {
-        let net = Net::load(&gguf, 1024, kernels, None).unwrap();
+        let net = Net::load(&gguf, 1024, kernels).unwrap();
         assert_eq!(net.info().kernels, kernels);
         net
     };
@@ -266,13 +266,13 @@ fn all_kernels_agree_and_ours_in_any_pieces_to_the_bit() {
             assert_eq!(logits(&net, pieces), scalar, "{kernels}, {pieces:?}");
         }
     }
-    assert_eq!(Net::load(&gguf, 1024, Kernels::Auto, None).unwrap().info().kernels, Kernels::available()[0]);
+    assert_eq!(Net::load(&gguf, 1024, Kernels::Auto).unwrap().info().kernels, Kernels::available()[0]);
 }
 
 #[test]
 fn kernels_that_cannot_run_are_an_error_that_names_others() {
     let ((_folder, small), (_other_folder, tiny)) = (made(SMALL), tiny());
-    let load = |path: &Path, kernels: Kernels| Net::load(&Gguf::open(path).unwrap(), 1024, kernels, None).map(|net| net.info().kernels);
+    let load = |path: &Path, kernels: Kernels| Net::load(&Gguf::open(path).unwrap(), 1024, kernels).map(|net| net.info().kernels);
     assert_eq!(load(&tiny, Kernels::Auto), Ok(Kernels::Candle), "its formats are not ours");
     let error = load(&tiny, Kernels::Scalar).unwrap_err().to_string();
     assert!(error.contains("Q4_K") && error.contains("auto"), "{error}");
@@ -301,12 +301,12 @@ async fn a_call_nobody_waits_for_ends_and_the_next_is_answered() {
     model.warm().await.unwrap();
     let schema = Some(json!({"type": "array", "items": {"type": "string", "minLength": 900}, "minItems": 1}));
     let endless = ModelCall { schema, ..call(&[("user", "talk")], 900) };
-    let (received, mut hears) = mpsc::unbounded_channel();
-    let progress = Progress::to(move |text| received.send(text.to_owned()).unwrap_or_default());
+    let (sender, mut receiver) = mpsc::unbounded_channel();
+    let progress = Progress::to(move |text| sender.send(text.to_owned()).unwrap_or_default());
     tokio::select! {
         _ = model.answer(&endless, &progress) => panic!("it has 900 tokens to say"),
-        // What the schema forces is told before the prompt is read; more than that is not.
-        _ = async { for _ in 0..8 { hears.recv().await; } } => {}
+        // What the schema forces is sent before the prompt is read; more than that is not.
+        _ = async { for _ in 0..8 { receiver.recv().await; } } => {}
     }
     let started = Instant::now();
     let hi = ask(&model, &call(&[("user", "talk")], 2)).await.unwrap();
@@ -333,7 +333,7 @@ async fn others_go_on_while_it_thinks() {
 }
 
 #[tokio::test]
-async fn it_lets_go_when_idle_and_comes_back() {
+async fn an_idle_model_is_unloaded_and_loaded_again() {
     let (_folder, path) = tiny();
     let model = Embedded::with(&path, Options { idle_max: Duration::from_millis(20), ..Options::default() });
     let hi = call(&[("user", "hi")], 2);
@@ -344,7 +344,7 @@ async fn it_lets_go_when_idle_and_comes_back() {
 }
 
 #[tokio::test]
-async fn damaged_weights_are_an_error_that_says_what_to_do() {
+async fn damaged_weights_are_an_error_that_names_the_next_step() {
     for shape in [TINY, SMALL] {
         damage_is_told(shape).await;
     }

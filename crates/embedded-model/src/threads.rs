@@ -13,7 +13,7 @@ pub fn wanted() -> usize {
     cores.unwrap_or(allowed).clamp(1, allowed.max(1))
 }
 
-/// What [`VARIABLE`] says, or [`wanted`].
+/// The value of [`VARIABLE`], or [`wanted`].
 pub(super) fn count() -> usize {
     let set = std::env::var(VARIABLE).ok().and_then(|value| value.parse::<usize>().ok()).filter(|&count| count > 0);
     set.map_or_else(wanted, |count| count.min(THREADS_MAX))

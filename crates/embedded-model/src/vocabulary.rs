@@ -1,6 +1,6 @@
 //! Tokens: text to ids, ids to bytes, and the few that steer a conversation.
 //!
-//! There are two tokenizers because `<|im_end|>` in a user's text must stay text. What strangers wrote goes through
+//! There are two tokenizers because `<|im_end|>` in a user's text must stay text. Text of users and documents goes through
 //! [`Vocabulary::encode`], which never makes a control token; control tokens are only ever put in by number.
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::gguf::Gguf;
 
 pub(super) struct Vocabulary {
     tokenizer: Tokenizer,
-    /// What each token says, as bytes: a character may be spread over several. Control tokens say nothing.
+    /// The text of each token, as bytes: a character may be spread over several. That of control tokens is empty.
     texts: Vec<Vec<u8>>,
     pub(super) turn_start: u32,
     pub(super) turn_end: u32,
@@ -58,7 +58,7 @@ impl Vocabulary {
         Ok(Vocabulary { tokenizer, texts, turn_start, turn_end, ends, trie })
     }
 
-    /// As plain text, whatever it says.
+    /// As plain text, also where it looks like a control token.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, EmbeddedError> {
         let encoding = self.tokenizer.encode_fast(text, false).map_err(|error| EmbeddedError::bug(format!("a text has no tokens: {error}")))?;
         Ok(encoding.get_ids().to_vec())
@@ -102,7 +102,7 @@ impl Kind {
     }
 }
 
-/// How `toktrie` tells a control token from text that looks like one.
+/// How `toktrie` distinguishes a control token from text that looks like one.
 fn marked(token: &str) -> Vec<u8> {
     [&[TokTrie::SPECIAL_TOKEN_MARKER], token.as_bytes()].concat()
 }
@@ -119,7 +119,7 @@ fn byte_map() -> impl Fn(char) -> Option<u8> {
 
 struct Env {
     trie: TokTrie,
-    /// Without Unicode normalization: a grammar's bytes must come back as they are.
+    /// Without Unicode normalization: a grammar's bytes must be decoded as they are.
     tokenizer: Tokenizer,
 }
 

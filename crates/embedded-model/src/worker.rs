@@ -19,7 +19,7 @@ use super::vocabulary::Vocabulary;
 use super::weights::Adapter;
 use super::{Answer, EmbeddedError, Event, Finish, GeneratedOutput, Options, Order, Task, Timing, Tokens};
 
-/// A text that does not fit anyway is not worth its tokens: no token of these vocabularies says more.
+/// The longest text of a token. A prompt that is too long even with tokens of this length is refused before it is tokenized.
 const BYTES_PER_TOKEN_MAX: usize = 64;
 
 /// The thread ends when the sender is dropped.
@@ -97,20 +97,13 @@ struct LoadedModel {
 impl LoadedModel {
     fn load(path: &Path, options: &Options) -> Result<Self, EmbeddedError> {
         let gguf = Gguf::open(path)?;
-        let (mut factors, mut merged) = (None, None);
-        if let Some(adapter) = options.adapter {
-            if Net::has_own_kernels(&gguf, options.kernels)? {
-                factors = Some(adapter.factors()?);
-            } else {
-                merged = Some(adapter.merged(path)?);
-            }
-        }
+        let merged = options.adapter.map(|adapter| adapter.merged(path)).transpose()?;
         let gguf = match &merged {
             Some(merged) => gguf.with(Gguf::open(merged)?),
             None => gguf,
         };
         let vocabulary = Vocabulary::load(&gguf)?;
-        let net = Net::load(&gguf, options.context_tokens_max, options.kernels, factors.as_ref())?;
+        let net = Net::load(&gguf, options.context_tokens_max, options.kernels)?;
         if vocabulary.len() > net.sizes.vocabulary {
             return Err(EmbeddedError::damaged(format!("{} tokens have names and {} have weights", vocabulary.len(), net.sizes.vocabulary)));
         }

@@ -18,7 +18,7 @@ const WORDS_MAX: usize = 500;
 
 /// Why a Restate server did not do what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum ClientError {
     #[error("{0:?} is not an address of a Restate server; give one as http://HOST:PORT")]
     Address(String),

@@ -83,7 +83,7 @@ struct Driving {
 impl Driving {
     /// Drives the run until it has ended or waits for a person. When this is dropped, calls of the run get no replies, and its driver gives up.
     async fn until_stopped(&mut self, thread: &ThreadId) -> Result<Result<RunState, EngineError>, InvocationEnd> {
-        let (_opened, mut words) = self.shared.calls.open(thread);
+        let (_opened, mut messages) = self.shared.calls.open(thread);
         let engine = self.shared.engine.clone();
         let run = self.run.clone();
         let mut driven = Box::pin(engine.drive(&run));
@@ -93,13 +93,13 @@ impl Driving {
             tokio::select! {
                 biased;
                 state = &mut driven => return Ok(state),
-                Some(word) = words.recv() => {
-                    self.take(word).await?;
-                    while let Ok(word) = words.try_recv() {
-                        self.take(word).await?;
+                Some(message) = messages.recv() => {
+                    self.take(message).await?;
+                    while let Ok(message) = messages.try_recv() {
+                        self.take(message).await?;
                     }
                 }
-                heard = self.invocation.receive() => heard?,
+                received = self.invocation.receive() => received?,
             }
             // Otherwise it is seen with the replies. Without a message of the server it cannot have been.
             if self.open.is_empty() && self.invocation.is_open() && matches!(self.invocation.progress(Vec::new()).await?, Some(Progress::Cancelled)) {
@@ -108,8 +108,8 @@ impl Driving {
         }
     }
 
-    async fn take(&mut self, word: DriveMessage) -> Result<(), InvocationEnd> {
-        match word {
+    async fn take(&mut self, message: DriveMessage) -> Result<(), InvocationEnd> {
+        match message {
             DriveMessage::Call(call) => self.call(*call).await,
             DriveMessage::Cancel(run) => {
                 for open in self.open.iter_mut().filter(|open| open.run == run) {

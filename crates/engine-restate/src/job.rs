@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn jobs_come_back_as_they_went_and_large_ones_go_by_reference() {
+    async fn jobs_are_decoded_as_encoded_and_large_ones_are_sent_by_reference() {
         let store = MemoryStore::default();
         for (bytes, is_inline) in [(10, true), (3 * PART_BYTES_MAX, false)] {
             let sent = job(json!({ "text": "ä".repeat(bytes) }));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn replies_and_doubts_come_back() {
+    async fn replies_and_doubts_are_decoded_as_encoded() {
         let store = MemoryStore::default();
         for performed in [Performed::InDoubt, Performed::Replied(Reply::ok(json!({ "a": 0.1 })).taking_us(7))] {
             let payload = encode_reply(performed.clone(), &place(&store)).await.unwrap();

@@ -9,7 +9,7 @@ pub(crate) const CONTENT_TYPE: &str = "application/vnd.restate.endpointmanifest.
 
 const MINUTE_MS: u64 = 60_000;
 const DAY_MS: u64 = 24 * 60 * MINUTE_MS;
-/// A run whose calls take longer is put away by its worker, and taken up when one is answered.
+/// A run whose calls take longer is suspended by its worker, and resumed when one is answered.
 const DRIVE_IDLE_MS: u64 = 10 * MINUTE_MS;
 /// Above every deadline of an effect that a flow sets; an effect that takes longer is tried again.
 const PERFORM_IDLE_MS: u64 = DAY_MS;

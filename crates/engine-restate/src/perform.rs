@@ -47,7 +47,7 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
                 // Stopped by an invocation of the same call that was cancelled.
                 None => return invocation.end(Err((409, "cancelled".to_owned()))).await,
             },
-            heard = invocation.receive() => heard?,
+            received = invocation.receive() => received?,
         }
         if invocation.is_open() && matches!(invocation.progress(Vec::new()).await?, Some(protocol::Progress::Cancelled)) {
             going.task.abort();
@@ -72,13 +72,13 @@ async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, was_begun: boo
     }
     let is_repeatable = shared.engine.repeatability(&job) == Repeatability::Repeatable;
     let (run, task, attempt) = (job.run.clone(), job.task, job.attempt);
-    let telling = store.clone();
+    let notified = store.clone();
     let progress = match watched.is_empty() {
         true => Progress::nowhere(),
         false => Progress::to(move |text| {
             for watched in &watched {
                 let piece = Piece { watched: watched.clone(), run: run.clone(), task, attempt, text: text.to_owned() };
-                telling.tell(Change::Piece(piece));
+                notified.notify(Change::Piece(piece));
             }
         }),
     };

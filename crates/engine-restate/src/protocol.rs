@@ -129,7 +129,7 @@ impl Invocation {
         })
     }
 
-    /// Notes in the journal that something begins. Says whether it was noted before, by an attempt that did not end; `None` if the invocation
+    /// Notes in the journal that something begins. Returns whether it was noted before, by an attempt that did not end; `None` if the invocation
     /// was cancelled first.
     pub(crate) async fn note(&mut self, name: &str) -> Result<Option<bool>, InvocationEnd> {
         let run = self.vm.sys_run(name.to_owned())?;

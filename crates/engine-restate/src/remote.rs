@@ -29,7 +29,7 @@ pub struct Calls(Arc<Mutex<HashMap<ThreadId, DriveHandle>>>);
 
 struct DriveHandle {
     number: u64,
-    words: mpsc::UnboundedSender<DriveMessage>,
+    sender: mpsc::UnboundedSender<DriveMessage>,
 }
 
 /// A thread that is driven until this is dropped.
@@ -48,23 +48,23 @@ impl Calls {
     ///
     /// The queue has no limit of its own: each entry is an attempt in flight, whose number the graph limits.
     pub(crate) fn open(&self, thread: &ThreadId) -> (ThreadRegistration, mpsc::UnboundedReceiver<DriveMessage>) {
-        let (words, heard) = mpsc::unbounded_channel();
-        let mut desks = self.lock();
-        let number = desks.get(thread).map_or(0, |desk| desk.number + 1);
-        desks.insert(thread.clone(), DriveHandle { number, words });
-        (ThreadRegistration { calls: self.clone(), thread: thread.clone(), number }, heard)
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let mut handles = self.lock();
+        let number = handles.get(thread).map_or(0, |handle| handle.number + 1);
+        handles.insert(thread.clone(), DriveHandle { number, sender });
+        (ThreadRegistration { calls: self.clone(), thread: thread.clone(), number }, receiver)
     }
 
-    fn send(&self, thread: &ThreadId, word: DriveMessage) -> bool {
-        self.lock().get(thread).is_some_and(|desk| desk.words.send(word).is_ok())
+    fn send(&self, thread: &ThreadId, message: DriveMessage) -> bool {
+        self.lock().get(thread).is_some_and(|handle| handle.sender.send(message).is_ok())
     }
 }
 
 impl Drop for ThreadRegistration {
     fn drop(&mut self) {
-        let mut desks = self.calls.lock();
-        if desks.get(&self.thread).is_some_and(|desk| desk.number == self.number) {
-            desks.remove(&self.thread);
+        let mut handles = self.calls.lock();
+        if handles.get(&self.thread).is_some_and(|handle| handle.number == self.number) {
+            handles.remove(&self.thread);
         }
     }
 }
@@ -75,9 +75,9 @@ impl RemoteEffects for Calls {
     fn perform(&self, job: Job, watched: Vec<RunId>) -> BoxFuture<'static, Performed> {
         let (reply, replied) = oneshot::channel();
         let thread = job.thread.clone();
-        let is_told = self.send(&thread, DriveMessage::Call(Box::new(Call { job, watched, reply })));
+        let is_sent = self.send(&thread, DriveMessage::Call(Box::new(Call { job, watched, reply })));
         async move {
-            match is_told {
+            match is_sent {
                 true => replied.await.unwrap_or_else(|_| Performed::Lost(NOBODY.to_owned())),
                 false => Performed::Lost(NOBODY.to_owned()),
             }

@@ -49,7 +49,7 @@ impl Worker {
         let identity = Identity::new(&settings.identity_keys)?;
         if identity.is_open() && !address.ip().is_loopback() {
             return Err(format!(
-                "whoever reaches {address} could have effects performed; name the public key of the Restate server with --identity-key, or listen on 127.0.0.1"
+                "anybody who reaches {address} could have effects performed; name the public key of the Restate server with --identity-key, or listen on 127.0.0.1"
             ));
         }
         let listener = listen::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;

@@ -56,7 +56,7 @@ impl Active {
         self.feed.is_watched() || self.ancestors().iter().any(|ancestor| ancestor.feed.is_tree_watched())
     }
 
-    /// Those of this run and the runs above it that are watched in other processes.
+    /// This run and the runs above it, as far as they are watched in other processes.
     pub(crate) fn watched_remotely(&self) -> impl Iterator<Item = &RunId> {
         let all = self.ancestors().iter().map(|ancestor| (&ancestor.run, &ancestor.feed)).chain([(&self.run, &self.feed)]);
         all.filter(|(_, feed)| feed.is_watched_remotely()).map(|(run, _)| run)

@@ -63,15 +63,15 @@ pub(crate) async fn perform_attempt(engine: Arc<Inner>, active: Arc<Active>, mut
         let watched = active.watched_remotely().cloned().collect();
         return of_performed(task, attempt, remote.perform(job, watched).await);
     }
-    let tells_others = engine.has_others;
-    let progress = match active.is_watched() || tells_others {
+    let notifies_others = engine.has_others;
+    let progress = match active.is_watched() || notifies_others {
         true => {
             let (active, store) = (active.clone(), engine.store.clone());
             Progress::to(move |text| {
-                if tells_others {
+                if notifies_others {
                     for watched in active.watched_remotely() {
                         let piece = Piece { watched: watched.clone(), run: active.run.clone(), task, attempt, text: text.to_owned() };
-                        store.tell(Change::Piece(piece));
+                        store.notify(Change::Piece(piece));
                     }
                 }
                 active.publish(FeedItem::Delta { task, attempt, text: text.into() });

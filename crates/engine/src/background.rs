@@ -35,7 +35,7 @@ impl Inner {
         });
     }
 
-    /// Whether the engine takes up nothing more.
+    /// Whether the engine starts and resumes nothing more.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }

@@ -1,5 +1,5 @@
 //! A local flow called as an agent: a run of its own, with its own journal, under a name derived from the effect's key. A parent
-//! that comes back after a crash finds the same child, wherever that one has got to.
+//! that is resumed after a crash finds the same child, whatever its state.
 
 use std::sync::Arc;
 use std::time::Duration;

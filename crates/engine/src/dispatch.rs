@@ -97,7 +97,7 @@ impl Inner {
                     Err(e) => return Err(e),
                 };
                 let taken = taken.await;
-                // Until then this process holds the thread. A closed channel says the same.
+                // Until then this process holds the thread. A closed channel means the same.
                 let _ = begun.at.wait_for(|at| !matches!(at, RunState::Going)).await;
                 match taken {
                     Ok(Ok(())) => {

@@ -31,7 +31,7 @@ impl Engine {
             Err(EngineError::Over { .. }) => return self.at(run).await,
             Err(e) => return Err(e),
         };
-        // The state of this driver and not what the store says: a run that is lost here stays unfinished there.
+        // The state of this driver and not that of the store: a run that is lost here stays unfinished there.
         match at.wait_for(|at| !matches!(at, RunState::Going)).await.map(|at| at.clone()) {
             Ok(RunState::Lost(e)) => Err(e),
             Ok(state) => Ok(state),

@@ -3,7 +3,7 @@ use store::{Status, StoreError};
 
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 /// Why the engine could not do what it was asked.
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum EngineError {
     #[error("all {runs_max} places are taken and {queue_max} callers wait already; try again later, or raise runs_max")]
     Busy { runs_max: usize, queue_max: usize },

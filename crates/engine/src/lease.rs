@@ -58,7 +58,7 @@ impl Inner {
         self.leases.slot(&lease.thread).lock_owned().await.lease = Some(lease.clone());
     }
 
-    /// Begins the end of one run's use of the lease. The returned guard says whether it was the last, and locks the thread until the lease is released.
+    /// Begins the end of one run's use of the lease. The returned guard has whether it was the last, and locks the thread until the lease is released.
     pub(crate) async fn begin_release(&self, thread: &ThreadId) -> LeaseRelease {
         let mut slot = self.leases.slot(thread).lock_owned().await;
         slot.runs = slot.runs.saturating_sub(1);

@@ -124,7 +124,7 @@ fn replace_history(context: &mut Context, history: Vec<Message>, input: &mut Val
     context.history = history;
 }
 
-/// Whether a finished run says that its answer holds no findings.
+/// Whether the output of a finished run states that its answer holds no findings.
 fn is_without_findings(run: &RunRow) -> bool {
     let output = run.outcome.as_ref().and_then(|outcome| outcome.get("output"));
     output.and_then(|output| output.get(WITHOUT_FINDINGS)).and_then(Value::as_bool) == Some(true)

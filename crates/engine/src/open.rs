@@ -71,7 +71,7 @@ pub(crate) fn decode(run: &RunId, line: &JournalLine) -> Result<Entry> {
     Entry::decode(&line.bytes).map_err(|source| EngineError::Entry { run: run.clone(), seq: line.seq, source })
 }
 
-/// Takes up one line. A flow's own code runs in here, and may panic.
+/// Replays one line. A flow's own code runs in here, and may panic.
 pub(crate) fn apply(machine: &mut Run, run: &RunId, line: &JournalLine) -> Result<()> {
     let entry = decode(run, line)?;
     let applied = catch_unwind(AssertUnwindSafe(|| machine.apply(entry)));

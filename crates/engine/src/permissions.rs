@@ -7,7 +7,7 @@
 //! | an answer `conversation`, `tool`, `server` | the store, in the commit of the answer | the user's runs from their next call on |
 //!
 //! A standing permission is for what the tool and its server were when the person was asked (`graph::ToolDefinition`): when that has changed, the person is
-//! asked again and told what changed. Standing permissions are read each time the world objects, so a permission given or revoked in another process counts at once.
+//! asked again and shown what changed. Standing permissions are read each time the world objects, so a permission given or revoked in another process counts at once.
 
 use graph::{ALLOW_ALL, Consent, HeldCall, Job, Objection, Reply, RunId, Start, ThreadId, ToolDefinition, Waiting};
 use serde_json::{Value, json};

@@ -39,6 +39,6 @@ pub struct DriveRequest {
 
 /// Submits runs to other processes that drive them.
 pub trait Dispatcher: Send + Sync + 'static {
-    /// Returns when the request is stored durably. The error says why it is not.
+    /// Returns when the request is stored durably. The error is why it is not.
     fn submit(&self, request: DriveRequest) -> BoxFuture<'_, Result<(), String>>;
 }

@@ -22,7 +22,7 @@ pub struct History {
     /// When each journal line was written, in milliseconds since 1970.
     pub times_ms: Vec<i64>,
     /// When each event was published.
-    pub told_ms: Vec<i64>,
+    pub published_ms: Vec<i64>,
     /// The state after the last line.
     pub state: Value,
     /// The step it is at.
@@ -80,7 +80,7 @@ impl History {
 
     fn collect_events(&mut self, machine: &mut Run) {
         self.events.extend(machine.take_events());
-        self.told_ms.resize(self.events.len(), self.times_ms.last().copied().unwrap_or_default());
+        self.published_ms.resize(self.events.len(), self.times_ms.last().copied().unwrap_or_default());
     }
 }
 

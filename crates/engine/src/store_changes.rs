@@ -38,7 +38,7 @@ impl StoreChanges {
         if self.changes.is_some() && self.announced.is_none_or(|announced| announced.elapsed() >= ANNOUNCE_EVERY) {
             self.announced = Some(Instant::now());
             if let Some(store) = self.store.upgrade() {
-                store.tell(Change::Watched(run.clone()));
+                store.notify(Change::Watched(run.clone()));
             }
         }
         let is_ours = |change: &Change| match change {

@@ -75,7 +75,7 @@ pub async fn abandoned_runs(store: &dyn Store, limit: usize) -> Result<Vec<Aband
 }
 
 impl Inner {
-    /// Takes up a run that another process left, unless that one still holds it.
+    /// Resumes a run that another process left, unless that one still holds it.
     pub(crate) async fn take_over(self: &Arc<Self>, row: &RunRow) -> Result<()> {
         // Thousands may be resumed at a start, and new runs must not wait for all of them.
         let share = self.recoveries.clone().acquire_owned().await.map_err(|_| EngineError::Stopping)?;

@@ -9,7 +9,7 @@
 //! Names and attributes are those of OpenTelemetry's conventions for generative AI, ours are under `baton.`. They are `tracing` spans with a target
 //! of their own: without a collector a span costs one comparison, and logs do not show them.
 //!
-//! A span says what was called and how that went, and nothing of what was said: no prompts, replies, arguments, questions, words of errors, or users.
+//! A span states what was called and how that ended, and has no content: no prompts, replies, arguments, questions, words of errors, or users.
 //! Those may hold secrets, and readers of traces may not be allowed to read runs. What names come from outside (a model may plan a tool that does
 //! not exist) are names only as long as they look like one.
 //!
@@ -191,7 +191,7 @@ impl Attempt {
         if let Effect::CallModel(call) = effect {
             let about = |field: &str| reply.about.as_ref().and_then(|about| about.get(field));
             let word = |field: &str| about(field).and_then(Value::as_str);
-            // One that answered says by what name; of those that did not, the first was asked for.
+            // A reply names the model that answered; if none did, the requested one is the first that was tried.
             let tried = about("tried").and_then(Value::as_array);
             let asked = word("model").or_else(|| tried.and_then(|all| all.first()).and_then(Value::as_str));
             if let Some(asked) = asked.filter(|_| call.model.is_none()) {

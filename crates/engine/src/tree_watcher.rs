@@ -311,7 +311,7 @@ impl Tree {
         };
         member.lines = past.lines;
         let has_end = past.outcome.is_some() || matches!(past.events.last(), Some(last) if matches!(last.event, Event::Ended { .. }));
-        let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
+        let times_ms = past.published_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
         let mut events: VecDeque<(NumberedEvent, i64)> =
             past.events.into_iter().zip(times_ms).filter(|(numbered, _)| numbered.seq >= member.next_seq).collect();
         if let Some(closing) = closing.filter(|_| !has_end) {

@@ -58,7 +58,7 @@ async fn note_watched(engine: Weak<Inner>, mut changes: Receiver<Change>) {
 
 /// How often runs that others left are looked for.
 struct Sweeps {
-    /// Those whose lease has run out.
+    /// Runs whose lease has expired.
     abandoned: Duration,
     /// All that are unfinished: those whose process is known to have ended, and children whose parent is over.
     all: Duration,
@@ -76,8 +76,8 @@ async fn expire_threads(engine: Weak<Inner>) {
         match engine.store.retain(Retention::KeepSince { ms }, now_ms).await {
             Ok(freed) if freed.threads > 0 => {
                 tracing::info!(threads = freed.threads, runs = freed.runs, "expired conversations were deleted");
-                if let Some(tell) = &engine.settings.on_expired {
-                    tell(freed.deleted);
+                if let Some(on_expired) = &engine.settings.on_expired {
+                    on_expired(freed.deleted);
                 }
             }
             Ok(_) => {}

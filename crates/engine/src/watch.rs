@@ -250,7 +250,7 @@ impl Watcher {
             Err(e) => return Err(e),
         };
         self.lines = past.lines;
-        let times_ms = past.told_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
+        let times_ms = past.published_ms.into_iter().chain(std::iter::repeat(row.updated_ms));
         let new = past.events.into_iter().zip(times_ms).filter(|(numbered, _)| numbered.seq >= self.next_seq);
         self.ready.extend(new.map(|(numbered, at_ms)| FeedItem::Event(Arc::new(numbered), at_ms)));
         if let Some(FeedItem::Event(last, _)) = self.ready.back() {

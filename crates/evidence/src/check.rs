@@ -101,7 +101,7 @@ pub enum Status {
     Weak,
     /// A fact is not in the sources, they deny it, or they are about something else.
     Unsupported,
-    /// A source states the contrary; `Sentence::contradicted_by` says which.
+    /// A source states the contrary; `Sentence::contradicted_by` names it.
     Contradicted,
     /// A question, a heading, an introduction: nothing to check.
     NoClaim,

@@ -103,7 +103,7 @@ pub fn cite(answer: &str, spans: &Spans<'_>, strict: Strict, options: &Options<'
         units.iter_mut().for_each(|unit| unit.block_range.end = unit.block_range.end.min(end));
     }
     let mut cited = Cited { unlinked, ..Cited::default() };
-    let sentences: Vec<Sentence> = units.iter().map(|unit| mended(unit, spans, &mut scanner, options)).collect();
+    let sentences: Vec<Sentence> = units.iter().map(|unit| with_right_citations(unit, spans, &mut scanner, options)).collect();
     let mut refused = BTreeSet::new();
     cited.refused.extend(sentences.iter().flat_map(|sentence| &sentence.missing).filter(|number| refused.insert(**number)));
     let goes = |index: usize| strict == Strict::Remove && sentences[index].status.is_refused();
@@ -233,15 +233,15 @@ impl Source {
 }
 
 /// A sentence with corrected citations: its own if they hold, otherwise the spans that support it.
-fn mended(unit: &Unit, spans: &Spans<'_>, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
+fn with_right_citations(unit: &Unit, spans: &Spans<'_>, scanner: &mut Scanner, options: &Options<'_>) -> Sentence {
     let sentence = spans.sentence(unit, scanner, options);
     if sentence.found.is_empty() {
         return sentence;
     }
     let numbers = sentence.found.clone();
     let again = Unit { citations: vec![Citation { range: unit.range.end..unit.range.end, numbers }], ..unit.clone() };
-    let mended = spans.sentence(&again, scanner, options);
-    Sentence { missing: sentence.missing, found: sentence.found, ..mended }
+    let corrected = spans.sentence(&again, scanner, options);
+    Sentence { missing: sentence.missing, found: sentence.found, ..corrected }
 }
 
 fn write(body: &mut String, tidy: &str, unit: &Unit, sentence: &Sentence, spans: &[Span], sources: &mut Vec<Source>) {
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_answer_is_cut_and_says_so() {
+    fn a_long_answer_is_cut_and_marked() {
         for raw in ["A b. ".repeat(150_000), "word ".repeat(200_000), "[9] ".repeat(200_000), "[a](b)[1] ".repeat(100_000), ">".repeat(400_000)] {
             let cited = cite(&raw, &Spans::new(&[]), Strict::Remove, &Options::default());
             assert!(cited.checked.sentences.len() <= SENTENCES_MAX && cited.body.len() <= 2 * ANSWER_BYTES_MAX);

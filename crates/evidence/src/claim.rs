@@ -91,8 +91,8 @@ fn names(words: &[Word], is_taken: impl Fn(usize) -> bool, label: usize) -> Vec<
         if !word.is_capital() || is_taken(index) || word.plain == "i" {
             return false;
         }
-        let says_nothing = word.begins || word.range.end <= label;
-        if !says_nothing {
+        let is_ignored = word.begins || word.range.end <= label;
+        if !is_ignored {
             // `The Hague` and `US` are names, `He` after a dash is not.
             let is_small = word.is_stop && word.shape == Shape::Capital;
             return !is_small && !lists::TITLES.contains(&word.plain.as_str());
@@ -206,7 +206,7 @@ fn is_about_sources(plain: &[&str]) -> bool {
     let names_sources = head
         .iter()
         .any(|word| matches!(*word, "sources" | "source" | "evidence" | "documents" | "passages" | "spans" | "context" | "results" | "information"));
-    let says_nothing =
+    let states_absence =
         head.windows(2).any(|pair| {
             matches!(
                 pair,
@@ -228,5 +228,5 @@ fn is_about_sources(plain: &[&str]) -> bool {
                 ]
             )
         }) || head.windows(2).any(|pair| matches!(pair, ["say" | "says", "nothing"] | ["no", "information" | "evidence" | "sources" | "results"]));
-    names_sources && says_nothing
+    names_sources && states_absence
 }

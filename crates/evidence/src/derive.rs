@@ -263,8 +263,8 @@ pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans:
     }
     let clause = clause(claim, number);
     let noun = counted(&claim.words, &number.words);
-    let is_said = |read: &Read| read.numbers.iter().any(|given| counted(&read.words, &given.words) == noun && number.is_borne_out_by(given));
-    if noun.is_some() && reads.iter().any(|read| read.form == Form::Text && is_said(read)) {
+    let is_stated = |read: &Read| read.numbers.iter().any(|given| counted(&read.words, &given.words) == noun && number.is_borne_out_by(given));
+    if noun.is_some() && reads.iter().any(|read| read.form == Form::Text && is_stated(read)) {
         return None;
     }
     let mut given: Vec<String> = Vec::new();
@@ -272,9 +272,9 @@ pub(crate) fn miscounted(claim: &Claim, number: &Number, reads: &[&Read], spans:
     let can_count = number.unit == Unit::None && number.value.fract() == 0.0;
     for read in spans.read.iter().filter(|read| can_count && !read.nouns.is_empty()) {
         let counts_noun = noun.is_some_and(|noun| read.nouns.contains(noun));
-        let speaks_of = counts_noun || claim.words.iter().any(|word| read.nouns.contains(&word.stem));
+        let names_rows = counts_noun || claim.words.iter().any(|word| read.nouns.contains(&word.stem));
         let named: Vec<&Derived> = read.derived.iter().filter(|fact| fact.kind == FactKind::Count && fact.is_filter_named(&clause)).collect();
-        if speaks_of && !named.is_empty() && !means_all(claim, number, &clause, read) {
+        if names_rows && !named.is_empty() && !means_all(claim, number, &clause, read) {
             // `5 stories are done`, `5 of them are done`: the count of exactly those.
             is_right |= named.iter().any(|fact| number.is_borne_out_by(&fact.number)) || column_is_named(claim, number, &clause, read);
             given.extend(named.iter().map(|fact| fact::shown(fact.number.value)));
@@ -335,10 +335,10 @@ pub(crate) fn misnamed(claim: &Claim, reads: &[&Read], place: &str) -> Option<Pr
     // The 15 of `OR-15` is part of a name.
     let is_alone = |number: &&Number| number.unit == Unit::None && !number.is_year() && !claim.words[number.words.start].joined;
     for number in claim.numbers.iter().filter(is_alone) {
-        let is_told = |read: &&Read| {
+        let is_listed = |read: &&Read| {
             read.fields.is_empty() && (read.numbers.iter().any(|given| number.is_borne_out_by(given)) || confirms(claim, number, read))
         };
-        if reads.iter().any(is_told) {
+        if reads.iter().any(is_listed) {
             continue;
         }
         let mut unnamed: Option<&str> = None;

@@ -105,7 +105,7 @@ pub(crate) fn facts(rows: &[&Map<String, Value>]) -> Vec<Fact> {
 }
 
 /// The facts as text, one line per column.
-pub(crate) fn told(facts: &[Fact], name: &str) -> String {
+pub(crate) fn render(facts: &[Fact], name: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     let rows = facts.iter().find(|fact| fact.kind == FactKind::Count && fact.filter.is_none());
     if let Some(rows) = rows {
@@ -232,7 +232,7 @@ mod tests {
             { "done": false, "id": 3, "points": 0.1, "status": "in review", "tags": ["x", "y"], "title": "c" },
         ]);
         let rows: Vec<&Map<String, Value>> = rows.as_array().unwrap().iter().filter_map(Value::as_object).collect();
-        let text = told(&facts(&rows), "stories");
+        let text = render(&facts(&rows), "stories");
         assert_eq!(
             text,
             "stories: 3 rows\nrows by done: false 2, true 1\nrows by status: open 2, in review 1\nrows by tags: x 2, y 1\nrows with tags: 2\n\

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_source_is_named_without_saying_where_a_users_files_lie() {
+    fn a_source_is_named_without_the_path_of_a_users_files() {
         let known = |part: &str| Some(part.to_owned()).filter(|part| !part.is_empty());
         let cases = [
             (("Leases", "Recovery > Leases, lines 12-20", "/home/ada/notes/recovery.md"), "Recovery > Leases"),

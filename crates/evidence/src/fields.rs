@@ -10,7 +10,7 @@
 //!   status: done
 //! ```
 //!
-//! A partial list (`total` is larger, or a field says that it continues) is not counted or added up.
+//! A partial list (`total` is larger, or a field states that it continues) is not counted or added up.
 
 use serde_json::{Map, Value};
 
@@ -116,9 +116,9 @@ fn object(fields: &Map<String, Value>, path: &str, frame: &Span, detail: Detail,
     if !lines.is_empty() {
         let names: Vec<String> = own.iter().take(PLACE_NAMES_MAX).map(|(key, _)| below(key)).collect();
         let more = if own.len() > PLACE_NAMES_MAX { ", …" } else { "" };
-        let said = |names: &[&str]| text_of(fields, names).filter(|_| detail == Detail::All);
+        let field = |names: &[&str]| text_of(fields, names).filter(|_| detail == Detail::All);
         let place = Some(format!("{}{more}", names.join(", ")));
-        let whole = Span { title: said(TITLES), address: said(ADDRESSES), at: said(TIMES), place, form: Form::Scalars, ..frame.clone() };
+        let whole = Span { title: field(TITLES), address: field(ADDRESSES), at: field(TIMES), place, form: Form::Scalars, ..frame.clone() };
         spans.extend(pieces(&lines.join("\n")).into_iter().map(|text| Span { text, ..whole.clone() }));
     }
     for (key, value) in fields.iter().filter(|(key, value)| is_prose(value) && detail == Detail::All && *key != "passages") {
@@ -142,8 +142,8 @@ fn is_whole(rows: usize, fields: &Map<String, Value>) -> bool {
         let parts = parts(key);
         let has = |word: &str| parts.iter().any(|part| part == word);
         let is_more = has("next") || has("more") || has("truncated") || has("cut") || has("cursor") || has("incomplete");
-        let is_said = value.as_bool() == Some(true) || value.is_number() && has("next") || value.as_str().is_some_and(|text| !text.is_empty());
-        (is_more && is_said) || (is_count(key) && value.as_f64().is_some_and(|count| count > rows as f64))
+        let is_set = value.as_bool() == Some(true) || value.is_number() && has("next") || value.as_str().is_some_and(|text| !text.is_empty());
+        (is_more && is_set) || (is_count(key) && value.as_f64().is_some_and(|count| count > rows as f64))
     };
     !fields.iter().any(goes_on)
 }
@@ -186,11 +186,11 @@ fn list(items: &[Value], path: &str, is_whole: bool, frame: &Span, detail: Detai
                     nested.into_iter().for_each(|(key, value)| gather(value, &format!("{place}.{key}"), frame, detail, spans, depth + 1));
                     continue;
                 }
-                let said = |names: &[&str]| text_of(fields, names);
+                let field = |names: &[&str]| text_of(fields, names);
                 let whole = Span {
-                    title: said(TITLES),
-                    address: said(ADDRESSES),
-                    at: said(TIMES),
+                    title: field(TITLES),
+                    address: field(ADDRESSES),
+                    at: field(TIMES),
                     place: Some(place.clone()),
                     form: Form::Rows,
                     ..frame.clone()
@@ -236,7 +236,7 @@ pub(crate) fn derived(rows: &[&Map<String, Value>], name: &str, frame: &Span) ->
         return None;
     }
     let facts = fact::facts(rows);
-    let text = fact::told(&facts, name);
+    let text = fact::render(&facts, name);
     debug_assert!(text.len() <= SPAN_BYTES_MAX);
     Some(Span { text, place: Some(name.to_owned()), form: Form::Derived, facts, rank: None, ..frame.clone() })
 }

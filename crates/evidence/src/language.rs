@@ -38,7 +38,7 @@ mod tests {
     use super::is_english;
 
     #[test]
-    fn languages_are_told_apart() {
+    fn languages_are_distinguished() {
         for text in [
             "Arsenal beat Tottenham 3–1.",
             "Le Monde and La Repubblica were sold in the same year.",

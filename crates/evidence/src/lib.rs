@@ -1,4 +1,4 @@
-//! What tools said, in numbered spans that an answer can be held to.
+//! The replies of tools, in numbered spans that the sentences of an answer are checked against.
 //!
 //! Deliberately absent: IO, models, and knowledge of any tool. Flows and `world` both stand on this.
 //!
@@ -11,7 +11,7 @@
 //! use baton_evidence::{Options, PickOptions, Spans, Status, Strict, Trust, cite, found, pick};
 //! use serde_json::json;
 //!
-//! // What a tool replied, cut into spans. A tool that knows its passages says so; other text is cut for it.
+//! // What a tool replied, cut into spans. A tool may list its passages; other text is split here.
 //! let reply = json!({"passages": [
 //!     {"text": "After a crash the log is replayed from the last checkpoint.", "title": "Recovery", "address": "https://example.org/wal"},
 //!     {"text": "A commit took 0.34 ms on the NVMe disk.", "title": "Benchmarks", "address": "https://example.org/bench"},
@@ -25,7 +25,7 @@
 //! // `[1]` means the first message shown, so the answer is held to just those spans, in that order.
 //! let shown: Vec<_> = picked.spans.iter().map(|one| found.spans[one.number - 1].clone()).collect();
 //!
-//! // What it said: one citation is right, one missing, one of nothing, and a number is made up.
+//! // What it replied: one citation is right, one missing, one of nothing, and a number is made up.
 //! let raw = "After a crash, the log is replayed from the last checkpoint [1]. A commit took 0.34 ms. The disk was 8 TB large [2][9].";
 //! let cited = cite(raw, &Spans::new(&shown), Strict::Mark, &Options::default());
 //! assert_eq!(

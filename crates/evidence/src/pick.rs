@@ -283,8 +283,8 @@ mod tests {
         assert_eq!(picked.left_out + picked.repeated, 3);
         let strict = PickOptions { takes_all: false, ..PickOptions::default() };
         assert_eq!(numbers(&pick(asked, &read, 1_000, &strict)), [2, 4]);
-        let told = PickOptions { relevance: Some(&|number| Some(if number == 1 { 1.0 } else { 0.0 })), ..PickOptions::default() };
-        assert_eq!(numbers(&pick("?", &read, 25, &told)), [1]);
+        let options = PickOptions { relevance: Some(&|number| Some(if number == 1 { 1.0 } else { 0.0 })), ..PickOptions::default() };
+        assert_eq!(numbers(&pick("?", &read, 25, &options)), [1]);
         assert_eq!(pick(asked, &Spans::new(&[]), 1_000, &PickOptions::default()), Picked::default());
         assert_eq!(numbers(&pick(asked, &read, 0, &PickOptions::default())), Vec::<usize>::new());
     }

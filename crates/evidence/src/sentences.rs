@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences_end_where_a_reader_would_say() {
+    fn sentences_end_where_a_reader_expects_it() {
         check("Dr. Li wrote it, e.g. in 1.5 hours. It works! Does it?", &["Dr. Li wrote it, e.g. in 1.5 hours.", "It works!", "Does it?"]);
         check(
             "J. R. R. Tolkien was born in 1892. He lived in the U.S. The end.",

@@ -3,7 +3,7 @@
 //! A tool's own `passages` are used as they are. Other text is split at paragraphs, and long paragraphs at sentence ends; Markdown headings
 //! become the location of the text below them; JSON and tables become one span for each item (`fields`), with the totals of their rows.
 //! Every word of a text that is not a table is in exactly one span, in order. Beyond `SPANS_MAX` spans of `SPAN_BYTES_MAX` bytes the rest
-//! is dropped, and the last span says how much; `Found.text` has everything.
+//! is dropped, and the last span states how much; `Found.text` has everything.
 
 use serde_json::Value;
 
@@ -40,8 +40,8 @@ pub fn found(source: &str, trust: Trust, text: &str, data: Option<&Value>) -> Fo
 fn from_data(text: &str, data: &Value, frame: &Span) -> Vec<Span> {
     if let Some(passages) = data.get("passages").and_then(Value::as_array) {
         let mut spans: Vec<Span> = (0..).zip(passages).flat_map(|(rank, passage)| from_passage(passage, rank, frame)).collect();
-        let said: Vec<String> = spans.iter().flat_map(|span| words_of(&span.text)).collect();
-        let detail = if is_within(&words_of(&fields::listed(data)), &said) { Detail::Totals } else { Detail::Lists };
+        let known: Vec<String> = spans.iter().flat_map(|span| words_of(&span.text)).collect();
+        let detail = if is_within(&words_of(&fields::listed(data)), &known) { Detail::Totals } else { Detail::Lists };
         spans.extend(fields::spans(data, frame, detail));
         return spans;
     }
@@ -72,13 +72,13 @@ fn words_of(text: &str) -> Vec<String> {
 }
 
 fn from_passage(passage: &Value, rank: u32, frame: &Span) -> Vec<Span> {
-    let said = |name: &str| passage.get(name).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned);
+    let field = |name: &str| passage.get(name).and_then(Value::as_str).filter(|value| !value.trim().is_empty()).map(str::to_owned);
     let text = match passage {
         Value::String(text) => text.clone(),
-        _ => said("text").unwrap_or_default(),
+        _ => field("text").unwrap_or_default(),
     };
     let whole =
-        Span { text, title: said("title"), address: said("address"), place: said("place"), at: said("at"), rank: Some(rank), ..frame.clone() };
+        Span { text, title: field("title"), address: field("address"), place: field("place"), at: field("at"), rank: Some(rank), ..frame.clone() };
     if whole.text.trim().is_empty() {
         return Vec::new();
     }

@@ -77,7 +77,7 @@ fn s6_totals_beside_passages_are_evidence_too() {
 }
 
 #[test]
-fn s6_text_and_data_say_a_thing_once() {
+fn s6_text_and_data_of_a_reply_are_used_once() {
     let data = json!({ "count": 2, "items": [{ "key": "OR-7", "state": "open" }, { "key": "OR-9", "state": "closed" }] });
     let expected = reply("t.list", &json!({}), "", Some(data.clone()));
     assert_eq!(expected.spans.len(), 4);
@@ -89,8 +89,8 @@ fn s6_text_and_data_say_a_thing_once() {
         assert_eq!(reply("t.list", &json!({}), &text, Some(data.clone())).spans, expected.spans, "{text}");
     }
     // The text is kept, together with what only the data contains.
-    let said = reply("t.list", &json!({}), "Two tickets were touched since Monday by the night shift.", Some(data));
-    assert_eq!((said.spans.len(), said.spans[0].text.starts_with("Two tickets")), (5, true), "{said:?}");
+    let found = reply("t.list", &json!({}), "Two tickets were touched since Monday by the night shift.", Some(data));
+    assert_eq!((found.spans.len(), found.spans[0].text.starts_with("Two tickets")), (5, true), "{found:?}");
     // A text with all the rows needs only their totals.
     let listed = reply(
         "files.list",

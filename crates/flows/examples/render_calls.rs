@@ -74,7 +74,7 @@ fn render(graph: &Graph, line: Line) -> Result<Value, String> {
     let notes: Map<String, Value> = run
         .take_events()
         .into_iter()
-        .filter_map(|told| match told.event {
+        .filter_map(|numbered| match numbered.event {
             Event::Noted { name, value, .. } => Some((name, value)),
             _ => None,
         })

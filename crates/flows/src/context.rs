@@ -99,13 +99,13 @@ mod tests {
     use super::*;
 
     fn context() -> Context {
-        let said = |n: usize| Message { role: if n.is_multiple_of(2) { "user" } else { "assistant" }.into(), content: n.to_string() };
+        let message = |n: usize| Message { role: if n.is_multiple_of(2) { "user" } else { "assistant" }.into(), content: n.to_string() };
         let preferences = [("strict".to_owned(), json!(true)), ("way".to_owned(), json!("agentic"))].into();
-        Context { history: (0..30).map(said).collect(), turns: 15, preferences, ..Context::default() }
+        Context { history: (0..30).map(message).collect(), turns: 15, preferences, ..Context::default() }
     }
 
     #[test]
-    fn r7_what_the_caller_says_stands_and_the_rest_is_filled_in() {
+    fn r7_input_of_the_caller_is_kept_and_the_rest_is_filled_in() {
         let mut input = json!({ "question": "q" });
         assert!(fill(&mut input, &context(), 20), "answers are not the user's own words");
         assert_eq!((input["history"].as_array().unwrap().len(), &input["history"][0]["content"], &input["strict"]), (20, &json!("10"), &json!(true)));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn r7_every_flow_that_people_ask_is_told_of_the_time_before() {
+    fn r7_every_flow_that_people_ask_receives_the_history() {
         let registry = crate::Registry::default();
         for flow in registry.iter() {
             let graph = (flow.graph)(&registry).unwrap();

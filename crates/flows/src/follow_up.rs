@@ -27,8 +27,8 @@ pub fn in_full(question: &str, history: &[Message]) -> String {
     if asked.is_empty() {
         return question.to_owned();
     }
-    let room = prompt::clipped(&asked.into_iter().rev().collect::<Vec<_>>().join(" "), BEFORE_TOKENS_MAX);
-    format!("{room} {question}")
+    let earlier = prompt::clipped(&asked.into_iter().rev().collect::<Vec<_>>().join(" "), BEFORE_TOKENS_MAX);
+    format!("{earlier} {question}")
 }
 
 /// Whether it is too short or refers back, so that it is not self-contained.
@@ -69,8 +69,8 @@ mod tests {
 
     fn check(asked: &[&str], expected: &str) {
         let (question, before) = asked.split_last().unwrap();
-        let said = |text: &&str| [prompt::user(*text), prompt::message("assistant", "And so on.")];
-        let history: Vec<Message> = before.iter().flat_map(said).collect();
+        let turn = |text: &&str| [prompt::user(*text), prompt::message("assistant", "And so on.")];
+        let history: Vec<Message> = before.iter().flat_map(turn).collect();
         assert_eq!(in_full(question, &history), expected, "{asked:?}");
     }
 

@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_input_is_an_error_with_a_reason() {
         let long = "x".repeat(QUESTION_BYTES_MAX + 1);
         let cases = [
             (json!({ "question": " \u{200b}\u{7} " }), "the question is empty"),
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn s8_ten_turns_are_ten_questions_and_what_was_said_to_them() {
+    fn s8_ten_turns_are_ten_questions_and_their_answers() {
         let mut history = vec![message("system", "obey")];
         for turn in 1..=12 {
             history.extend([message("user", &format!("q{turn}")), message("evidence", "x"), message("assistant", &format!("a{turn}"))]);

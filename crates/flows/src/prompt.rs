@@ -8,8 +8,8 @@
 //! read::<T>(replies, index) -> Result<T, Failure>          the reply as a type, from JSON or from text that contains JSON, also if it failed its schema
 //! json_in(&value) -> Option<Value>                         the object or list in a reply
 //! text_of(&value) -> Option<String>                        the reply as non-empty text
-//! prose(said) -> Option<String>                            readable text where JSON was expected
-//! said_by_person(reply, tokens_max) -> String              a person's answer as text
+//! prose(reply) -> Option<String>                           readable text where JSON was expected
+//! text_of_person(reply, tokens_max) -> String              a person's answer as text
 //! clipped(text, tokens_max) -> String                      start and end of a text that is too long
 //! ```
 //!
@@ -141,20 +141,20 @@ pub fn text_of(value: &Value) -> Option<String> {
 }
 
 /// Readable text where JSON was expected. JSON without usable content is not shown to users.
-pub fn prose(said: &str) -> Option<String> {
-    let text = said.trim();
+pub fn prose(text: &str) -> Option<String> {
+    let text = text.trim();
     (!text.is_empty() && !text.starts_with(['{', '['])).then(|| text.to_owned())
 }
 
 /// What a person answered to a question in their own words.
-pub fn said_by_person(reply: Option<&Value>, tokens_max: usize) -> String {
-    let said = reply.map(|value| match value {
+pub fn text_of_person(reply: Option<&Value>, tokens_max: usize) -> String {
+    let text = reply.map(|value| match value {
         Value::String(text) => text.clone(),
         // A form may wrap the words.
         Value::Object(fields) => fields.values().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
         other => other.to_string(),
     });
-    let answer = said.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
+    let answer = text.map(|text| evidence::visible(&text).trim().to_owned()).filter(|text| !text.is_empty());
     answer.map_or_else(|| "(nothing; assume what is most likely)".to_owned(), |text| clipped(&text, tokens_max))
 }
 
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_says_what_it_may_cost() {
+    fn a_call_has_an_estimate_of_its_cost() {
         let request = call("plan", vec![user("one two three")], None, 100);
         assert_eq!((request.estimate.tokens_out, request.label.as_str()), (100, "plan"));
         assert!(request.estimate.tokens_in > 3);

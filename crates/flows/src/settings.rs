@@ -70,7 +70,7 @@ pub enum Kind {
 }
 
 /// Why settings were rejected.
-#[expect(missing_docs, reason = "`Display` says what each variant means")]
+#[expect(missing_docs, reason = "`Display` describes each variant")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingError {
     NoFlow {
@@ -145,7 +145,7 @@ pub fn overlay(base: &mut Value, over: Value) {
     }
 }
 
-/// Parses a flow's own settings from its input and checks their bounds, whoever started the run.
+/// Parses a flow's own settings from its input and checks their bounds, whichever way the run was started.
 pub(crate) fn read<'de, D: Deserializer<'de>, S: DeserializeOwned + JsonSchema>(deserializer: D) -> Result<Option<S>, D::Error> {
     let Some(value) = Option::<Value>::deserialize(deserializer)? else { return Ok(None) };
     let wrong = settings_of::<S>().into_iter().find_map(|setting| {

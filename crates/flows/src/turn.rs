@@ -135,7 +135,7 @@ pub struct Visit<S> {
 }
 
 impl<S> Visit<S> {
-    /// The request: what the user said last.
+    /// The request: the user's last message.
     pub fn request_text(&self) -> String {
         request_text(&self.messages)
     }

@@ -19,7 +19,7 @@ pub struct Addresses {
     /// In the user's own words.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     named: BTreeSet<String>,
-    /// Of results that hold no private text.
+    /// Addresses in results that hold no private text.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     found: BTreeSet<String>,
 }
@@ -42,7 +42,7 @@ impl Addresses {
         self.named.iter().map(String::as_str)
     }
 
-    /// Of results that hold no private text.
+    /// Addresses in results that hold no private text.
     pub fn found(&self) -> impl Iterator<Item = &str> {
         self.found.iter().map(String::as_str)
     }

@@ -136,7 +136,7 @@ impl Request {
         self
     }
 
-    /// Says that the value at `at` came out of an earlier reply of the effect called `by`.
+    /// Records that the value at `at` came out of an earlier reply of the effect called `by`.
     pub fn filled_from(mut self, at: impl Into<String>, by: impl Into<String>) -> Self {
         self.filled.push((at.into(), by.into()));
         self
@@ -178,7 +178,7 @@ pub(crate) fn awaited<'a>(needs: &'a [Need], holes: &'a [Placeholder]) -> impl I
     needs.iter().map(|need| need.of).chain(holes.iter().map(|hole| hole.from))
 }
 
-/// That an effect waits for another one of the same ask.
+/// An effect's wait for another one of the same ask.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
     /// The index of the other one.
@@ -198,7 +198,7 @@ pub struct Placeholder {
     /// Bytes of the string at `at` to replace; `None` replaces the whole value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Range<usize>>,
-    /// Whose reply: an index into the same ask.
+    /// The effect whose reply is used: an index into the same ask.
     pub from: usize,
     /// Which part of it: a JSON pointer; empty is the whole reply.
     pub part: String,
@@ -244,7 +244,7 @@ impl Backoff {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 /// Why what a node asks for is impossible.
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum AskError {
     #[error("{count} effects asked at once, but effects_per_ask_max = {effects_per_ask_max}; split the work over several steps")]
     TooMany { count: usize, effects_per_ask_max: usize },

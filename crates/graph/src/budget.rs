@@ -103,9 +103,9 @@ impl Budget {
     pub(crate) fn allow(&self, account: &Account, estimate: Usage, is_last: bool) -> Result<u64, String> {
         let kept = if is_last { Reserve::default() } else { self.reserve };
         let committed = account.committed;
-        room("tokens_max", self.tokens_max, kept.tokens, committed.tokens(), estimate.tokens())?;
-        room("usd_micros_max", self.usd_micros_max, kept.usd_micros, committed.usd_micros, estimate.usd_micros)?;
-        room("calls_max", self.calls_max, kept.calls, committed.calls, estimate.calls.max(1))?;
+        check_limit("tokens_max", self.tokens_max, kept.tokens, committed.tokens(), estimate.tokens())?;
+        check_limit("usd_micros_max", self.usd_micros_max, kept.usd_micros, committed.usd_micros, estimate.usd_micros)?;
+        check_limit("calls_max", self.calls_max, kept.calls, committed.calls, estimate.calls.max(1))?;
         let Some(time_ms_max) = self.time_ms_max else { return Ok(u64::MAX) };
         let open_us = time_ms_max.saturating_sub(kept.time_ms).saturating_mul(1_000);
         match open_us.saturating_sub(account.elapsed_us) {
@@ -132,7 +132,7 @@ impl Budget {
     }
 }
 
-fn room(name: &str, max: Option<u64>, kept: u64, committed: u64, estimate: u64) -> Result<(), String> {
+fn check_limit(name: &str, max: Option<u64>, kept: u64, committed: u64, estimate: u64) -> Result<(), String> {
     let Some(max) = max else { return Ok(()) };
     let open = max.saturating_sub(kept);
     if committed.saturating_add(estimate.max(1)) <= open {

@@ -190,7 +190,7 @@ impl Entry {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 /// Why a journal line cannot be read.
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum EntryError {
     #[error("written by a newer Baton (entry version {found}, this one reads up to {ENTRY_VERSION}); upgrade baton to open it")]
     Newer { found: u32 },
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_come_back_to_the_last_bit() {
+    fn numbers_are_read_exactly_as_written() {
         // Serde's quick parser is off by one bit on numbers such as these.
         let numbers = [0.857_101_809_587_656_9, 0.1 + 0.2, f64::MIN_POSITIVE, 1.797_693_134_862_315_7e308, 2.0_f64.powi(70) + 1.0];
         let reply = Arc::new(Reply::ok(json!({ "floats": numbers, "large": u64::MAX, "small": i64::MIN })));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_or_damaged_entry_is_told_apart() {
+    fn newer_and_damaged_entries_are_different_errors() {
         assert_eq!(Entry::decode(br#"{"v":2,"teleported":{}}"#), Err(EntryError::Newer { found: 2 }));
         assert!(matches!(Entry::decode(b"{\"v\":1,\"repl"), Err(EntryError::Damaged(_))));
         assert!(matches!(Entry::decode(&[0xff, 0x00]), Err(EntryError::Damaged(_))));

@@ -2,7 +2,7 @@ use crate::{Digest, EntryError, TaskId};
 
 /// Why a reply could not be taken. The run is as it was before.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum FeedError {
     #[error("task {task} was never asked; the run is at step {at_step}")]
     NeverAsked { task: TaskId, at_step: u64 },
@@ -18,7 +18,7 @@ pub enum FeedError {
 
 /// Why a run cannot be started or rebuilt.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum RunError {
     #[error("the input does not fit the flow {flow}: {why}")]
     Input { flow: String, why: String },
@@ -38,7 +38,7 @@ pub enum RunError {
 
 /// How a flow, run again over its journal, went another way than it went then.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum Mismatch {
     #[error("task {task} at node {node} now asks {now} ({now_digest}), but something else was asked then ({then_digest}); the flow has changed")]
     Asked { task: TaskId, node: String, now: String, now_digest: Digest, then_digest: Digest },

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::{Effect, Failure, Name, Outcome, Reply, RunId, TaskId, ThreadId};
 
 /// An event with its number in the run. The numbers have no gaps, and the same journal always gives the same events, so a
-/// watcher can leave and come back by number.
+/// watcher can disconnect and resume by number.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct NumberedEvent {
     /// Its number, from 0.

@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_says_so() {
+    fn what_does_not_fit_is_an_error() {
         check(json!({"q": 1}), &[Placeholder::whole("/arguments/q", 0, "/nothing")], Err("nothing at \"/nothing\""));
         check(json!({"q": 1}), &[Placeholder::whole("/arguments/zz/y", 0, "")], Err("no place"));
         check(json!({"q": 1}), &[Placeholder::whole("/arguments/q", 9, "")], Err("no reply"));

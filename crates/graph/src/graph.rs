@@ -52,7 +52,7 @@ pub(crate) struct Phase {
 }
 
 impl Graph {
-    /// Begins a graph over the state `S`. A run's input is read into `S` by serde, unless `input` says how.
+    /// Begins a graph over the state `S`. A run's input is read into `S` by serde, unless `input` defines how.
     pub fn of<S>(name: &str) -> Builder<S>
     where
         S: Serialize + DeserializeOwned + Send + 'static,
@@ -161,7 +161,7 @@ impl<S> Builder<S>
 where
     S: Serialize + DeserializeOwned + Send + 'static,
 {
-    /// Adds a node and every place it may go to. The first node added is where runs start, unless `start` says otherwise.
+    /// Adds a node and every place it may go to. The first node added is where runs start, unless `start` names another.
     pub fn node(mut self, name: &str, node: impl Node<S>, edges: &[&str]) -> Self {
         self.nodes.push((name.to_owned(), Box::new(node), edges.iter().map(|&edge| edge.to_owned()).collect()));
         self
@@ -323,7 +323,7 @@ where
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 /// Why a graph cannot be built.
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum GraphError {
     #[error("graph {graph} has no nodes")]
     Empty { graph: String },

@@ -134,7 +134,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// The child run that an effect starts. A parent that comes back after a crash finds the same child again.
+/// The child run that an effect starts. A parent that is resumed after a crash finds the same child again.
 pub fn child_run(key: Key) -> RunId {
     RunId::from(format!("c{key}"))
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::Message;
 
-/// A run whose output has this field set to `true` says that its answer holds no findings: it is about the conversation itself ("what did I
+/// A run whose output has this field set to `true` states that its answer holds no findings: it is about the conversation itself ("what did I
 /// ask first?"), or nothing was found. Later runs of the thread get a list of the messages of the history that are such answers.
 pub const WITHOUT_FINDINGS: &str = "without_findings";
 

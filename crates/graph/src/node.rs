@@ -36,7 +36,7 @@ where
 pub struct Go {
     pub(crate) target: Target,
     pub(crate) notes: Vec<(String, Value)>,
-    pub(crate) says: Vec<(String, String)>,
+    pub(crate) messages: Vec<(String, String)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -49,17 +49,17 @@ pub(crate) enum Target {
 impl Go {
     /// To another node.
     pub fn to(node: impl Into<Cow<'static, str>>) -> Self {
-        Go { target: Target::Node(node.into()), notes: Vec::new(), says: Vec::new() }
+        Go { target: Target::Node(node.into()), notes: Vec::new(), messages: Vec::new() }
     }
 
     /// To the end of the run: its state is the output.
     pub fn end() -> Self {
-        Go { target: Target::End, notes: Vec::new(), says: Vec::new() }
+        Go { target: Target::End, notes: Vec::new(), messages: Vec::new() }
     }
 
     /// Ends the run as failed, with this message for the user.
     pub fn fail(why: impl Into<String>) -> Self {
-        Go { target: Target::Fail(why.into()), notes: Vec::new(), says: Vec::new() }
+        Go { target: Target::Fail(why.into()), notes: Vec::new(), messages: Vec::new() }
     }
 
     /// Publishes a note to watchers: a plan, a decision, a verdict.
@@ -70,7 +70,7 @@ impl Go {
 
     /// Adds a message to the thread, exactly once.
     pub fn say(mut self, role: impl Into<String>, content: impl Into<String>) -> Self {
-        self.says.push((role.into(), content.into()));
+        self.messages.push((role.into(), content.into()));
         self
     }
 }

@@ -43,7 +43,7 @@ const NO_FILE: u32 = u32::MAX;
 /// Passages of files, searchable by words and by vectors.
 pub struct Corpus {
     full_text: FullText,
-    shelf: Arc<VectorCache>,
+    cache: Arc<VectorCache>,
     model: Model,
     filler: Filler,
     now: RwLock<Arc<Snapshot>>,
@@ -106,15 +106,15 @@ impl Corpus {
         let text = folder.join("text");
         let make = |folder: &Path| make_private(folder).map_err(|error| Error::folder(folder, &error));
         make(&text)?;
-        let shelf = if model.is_wanted() {
+        let cache = if model.is_wanted() {
             VectorCache::open(&folder.join("vectors")).map_err(|error| Error::folder(folder, &error))?
         } else {
             VectorCache::default()
         };
-        let shelf = Arc::new(shelf);
+        let cache = Arc::new(cache);
         let opened = |text: &Path| {
             let full_text = FullText::open(text)?;
-            Ok::<_, Error>((Arc::new(Snapshot::read(&full_text, &shelf)?), full_text))
+            Ok::<_, Error>((Arc::new(Snapshot::read(&full_text, &cache)?), full_text))
         };
         let (now, full_text) = match opened(&text) {
             Ok(opened) => opened,
@@ -125,9 +125,9 @@ impl Corpus {
                 opened(&text)?
             }
         };
-        let filler = Filler::new(model.clone(), shelf.clone());
+        let filler = Filler::new(model.clone(), cache.clone());
         filler.fill(now.clone());
-        Ok(Corpus { full_text, shelf, model: model.clone(), filler, now: RwLock::new(now), changing: Mutex::new(()) })
+        Ok(Corpus { full_text, cache, model: model.clone(), filler, now: RwLock::new(now), changing: Mutex::new(()) })
     }
 
     /// Begins a change; other changes wait until it is committed or dropped.
@@ -181,7 +181,7 @@ impl Corpus {
         if let Some(vector) = vector {
             let rows: Vec<u32> = now.rows.iter().copied().filter(|row| is_visible(*row)).collect();
             let slots = rows.iter().filter_map(|row| Some((*row, now.slot(*row)?)));
-            let scores = self.shelf.scores(&vector, slots);
+            let scores = self.cache.scores(&vector, slots);
             // An incomplete list would penalize the rest, so its weight is its share.
             let weight = scores.len() as f32 / rows.len().max(1) as f32;
             let near = scores.into_iter().filter(|(_, cosine)| *cosine >= NEAR_MIN).collect();
@@ -257,7 +257,7 @@ impl Change<'_> {
     /// Durable and searchable when this returns; vectors follow later.
     pub fn commit(self) -> Result<(), Error> {
         self.writer.commit()?;
-        let now = Arc::new(Snapshot::read(&self.corpus.full_text, &self.corpus.shelf)?);
+        let now = Arc::new(Snapshot::read(&self.corpus.full_text, &self.corpus.cache)?);
         *self.corpus.now.write().unwrap_or_else(PoisonError::into_inner) = now.clone();
         self.corpus.filler.fill(now);
         Ok(())
@@ -279,7 +279,7 @@ struct Snapshot {
 }
 
 impl Snapshot {
-    fn read(full_text: &FullText, shelf: &VectorCache) -> Result<Self, Error> {
+    fn read(full_text: &FullText, cache: &VectorCache) -> Result<Self, Error> {
         let state = full_text.state()?;
         let slots: Vec<AtomicU32> = (0..state.rows).map(|_| AtomicU32::new(NO_SLOT)).collect();
         let file_of = vec![NO_FILE; state.rows as usize];
@@ -295,7 +295,7 @@ impl Snapshot {
             });
             let key = vectors::key(&passage.meaning());
             keys.insert(row, key);
-            if let Some(slot) = shelf.slot(key) {
+            if let Some(slot) = cache.slot(key) {
                 slots[row as usize].store(slot, Ordering::Relaxed);
             }
             links.place(&file, None, row);

@@ -33,7 +33,7 @@ pub struct Limits {
     pub file_passages_max: usize,
     /// For one file; small text files have no time limit.
     pub file_time_max: Duration,
-    /// Of an excerpt.
+    /// Bytes of an excerpt.
     pub excerpt_bytes_max: usize,
 }
 
@@ -60,7 +60,7 @@ pub struct Folders {
     pub(crate) owned: Option<OwnedFolder>,
     pub(crate) reader: Arc<dyn Reader>,
     pub(crate) turns: Turns,
-    /// Of the files that have an owner.
+    /// Work shared with other servers, for files that have an owner.
     pub(crate) shared: Option<Arc<dyn SharedWork>>,
     _in_use: InUse,
 }
@@ -255,7 +255,7 @@ impl Folders {
             return Ok((total, lines.map(|(number, line)| (number, line.to_owned())).collect()));
         }
         let mut parts: BTreeMap<u32, String> = BTreeMap::new();
-        // Whoever reads many long documents waits behind their own.
+        // A user with many long documents waits behind their own.
         let reader_of = user.and_then(|user| self.owned.as_ref().map(|owned| owned.name_of(user)));
         let _turn = self.turns.take(reader_of).ok_or_else(|| Skipped::NoReader("too many documents are being read; try again later".into()))?;
         for block in self.reader.read(path, bytes, self.read_limits())?.blocks {

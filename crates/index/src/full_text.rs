@@ -22,7 +22,7 @@ use crate::words::{self, TermTokenizer};
 const TOKENIZER: &str = "words";
 /// One writer thread: text arrives as fast as files are read, and a single segment is searched fastest.
 const WRITER_BYTES: usize = 64 << 20;
-/// A word in a title says more about a passage than one in its text.
+/// A word in a title weighs more than one in the text of a passage.
 const TITLE_BOOST: f32 = 1.0;
 /// Terms of a question; more would cost time without benefit.
 const TERMS_MAX: usize = 200;

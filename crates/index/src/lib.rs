@@ -46,7 +46,7 @@ pub use vectors::{Model, Progress, State};
 
 /// Why an index cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum Error {
     #[error("another process is indexing this folder; what it had indexed before can be searched")]
     Busy,

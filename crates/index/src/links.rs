@@ -76,8 +76,8 @@ impl Links {
     }
 
     fn put(&mut self, names: &[String], row: u32) {
-        let says_something = names.iter().any(|word| word.chars().count() > 2 && !words::is_stop_word(word));
-        if !says_something || names.len() > TITLE_WORDS_MAX {
+        let is_specific = names.iter().any(|word| word.chars().count() > 2 && !words::is_stop_word(word));
+        if !is_specific || names.len() > TITLE_WORDS_MAX {
             return;
         }
         self.title_words_max = self.title_words_max.max(names.len());
@@ -183,11 +183,11 @@ impl Links {
                 // The names themselves do not count as shared words.
                 let without: HashSet<String> = [&named.title, &passage.title, &anybody.title].iter().flat_map(|title| words::terms(title)).collect();
                 let own = weigh(&passage.text, &without);
-                let (linked, stranger) = (alike(&own, &weigh(&named.text, &without)), alike(&own, &weigh(&anybody.text, &without)));
+                let (linked, unlinked) = (alike(&own, &weigh(&named.text, &without)), alike(&own, &weigh(&anybody.text, &without)));
                 pairs += 1.0;
-                won += if linked > stranger {
+                won += if linked > unlinked {
                     1.0
-                } else if linked < stranger {
+                } else if linked < unlinked {
                     0.0
                 } else {
                     0.5
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn links_are_believed_where_they_tell_something() {
+    fn links_count_where_they_are_informative() {
         let names = [
             "Amber", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Gorse", "Hazel", "Ivy", "Juniper", "Kelp", "Larch", "Maple", "Nettle", "Oak",
             "Poplar",

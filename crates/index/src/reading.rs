@@ -2,7 +2,7 @@
 //!
 //! A parent process detects a crash of a reader process. This log is for a crash of the indexing process itself. It may also have been
 //! stopped by a person, so a file is skipped only after two crashes with the same content. After the first one it is read alone, so that
-//! the second one tells which of several files it was.
+//! the second one shows which of several files it was.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

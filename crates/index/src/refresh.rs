@@ -108,8 +108,8 @@ impl RefreshWatcher for Steps<'_> {
 
 impl Folders {
     /// Reads changed files. When this returns, all of them are in full text; vectors follow later.
-    pub fn refresh(&self, tell: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
-        self.refresh_watched(&mut Steps(tell))
+    pub fn refresh(&self, on_step: &mut dyn FnMut(Step<'_>)) -> Result<Report, Error> {
+        self.refresh_watched(&mut Steps(on_step))
     }
 
     /// The same, for a server: files that are added meanwhile are read too, and what is read can be found before the last file is.
@@ -236,7 +236,7 @@ fn lock(log: &Mutex<ReadingLog>) -> MutexGuard<'_, ReadingLog> {
 struct Queue {
     files: BTreeMap<Owner, VecDeque<(String, FileStamp)>>,
     count: usize,
-    /// Whose file was taken last.
+    /// The owner of the file that was taken last.
     last: Owner,
 }
 
@@ -368,7 +368,7 @@ impl<'a, 'w> Refresh<'a, 'w> {
         }
     }
 
-    /// Files that were being read when the process ended: one at a time, so that a second end tells which of them it was.
+    /// Files that were being read when the process ended: one at a time, so that a second end shows which of them it was.
     fn read_suspects(&mut self, log: &Mutex<ReadingLog>) -> Result<(), Error> {
         let files: Vec<String> = self.small.names().chain(self.large.names()).filter(|file| lock(log).is_suspect(file)).cloned().collect();
         for file in files {
@@ -418,17 +418,17 @@ impl<'a, 'w> Refresh<'a, 'w> {
         owners.sort_unstable();
         let (owner, turn) = owners.into_iter().find_map(|(_, owner)| Some((owner.clone(), turns.try_take(owner)?)))?;
         let (file, stamp) = self.large.pop_of(&owner)?;
-        self.tell(&file);
+        self.report_reading(&file);
         Some((file, stamp, turn))
     }
 
     fn read_here(&mut self, file: String, stamp: FileStamp, log: &Mutex<ReadingLog>) -> Result<(), Error> {
-        self.tell(&file);
+        self.report_reading(&file);
         let (entry, passages) = self.folders.read_file(&file, stamp, self.manifest.files.get(&file), log);
         self.take(Read { file, stamp, entry, passages }, log)
     }
 
-    fn tell(&mut self, file: &str) {
+    fn report_reading(&mut self, file: &str) {
         let total = self.done + self.reading.len() + self.small.count + self.large.count + 1;
         self.watcher.step(Step::Reading { file, done: self.done, total });
     }

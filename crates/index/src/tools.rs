@@ -40,7 +40,7 @@ pub struct Tool {
 pub struct Tools {
     listed: Arc<ToolTexts>,
     words: Bm25Index,
-    shelf: Arc<VectorCache>,
+    cache: Arc<VectorCache>,
     model: Model,
     filler: Filler,
 }
@@ -57,18 +57,18 @@ pub struct ToolHit {
 impl Tools {
     /// Searchable by words immediately. Vectors are cached in the file, if there is one.
     pub fn new(tools: &[Tool], model: &Model, vectors: Option<&Path>) -> Result<Self, Error> {
-        let shelf = match vectors.filter(|_| model.is_wanted()) {
+        let cache = match vectors.filter(|_| model.is_wanted()) {
             Some(path) => VectorCache::open(path).map_err(|error| Error::folder(path, &error))?,
             None => VectorCache::default(),
         };
         let texts: Vec<String> = tools.iter().map(Tool::meaning).collect();
         let keys: Vec<Key> = texts.iter().map(|text| vectors::key(text)).collect();
-        let slots = keys.iter().map(|key| AtomicU32::new(shelf.slot(*key).unwrap_or(NO_SLOT))).collect();
+        let slots = keys.iter().map(|key| AtomicU32::new(cache.slot(*key).unwrap_or(NO_SLOT))).collect();
         let listed = Arc::new(ToolTexts { texts, keys, slots });
-        let shelf = Arc::new(shelf);
-        let filler = Filler::new(model.clone(), shelf.clone());
+        let cache = Arc::new(cache);
+        let filler = Filler::new(model.clone(), cache.clone());
         filler.fill(listed.clone());
-        Ok(Tools { listed, words: Bm25Index::of(tools), shelf, model: model.clone(), filler })
+        Ok(Tools { listed, words: Bm25Index::of(tools), cache, model: model.clone(), filler })
     }
 
     /// Best first. Never waits for vectors: existing ones are used.
@@ -97,7 +97,7 @@ impl Tools {
         }
         let vector = self.model.ask(question)?;
         let share = slots.len() as f32 / self.listed.slots.len() as f32;
-        Some(List { name: "vectors", weight: weight * share, rows: fuse::best(self.shelf.scores(&vector, slots.into_iter()), DEPTH) })
+        Some(List { name: "vectors", weight: weight * share, rows: fuse::best(self.cache.scores(&vector, slots.into_iter()), DEPTH) })
     }
 }
 
@@ -129,7 +129,7 @@ impl vectors::Corpus for ToolTexts {
 }
 
 impl Tool {
-    /// The text of its vector: a name alone says little, and the server's name gives the topic.
+    /// The text of its vector: a name alone is not enough, and the server's name gives the topic.
     fn meaning(&self) -> String {
         let spelled = |name: &str| name.replace(['_', '-', '.', '/'], " ");
         format!("{} {}: {}", spelled(&self.server), spelled(&self.name), self.about())

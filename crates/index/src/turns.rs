@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_gets_the_next_one() {
+    fn a_waiting_caller_gets_the_next_one() {
         let turns = Turns::new(1);
         let held = turns.try_take(&None).unwrap();
         std::thread::scope(|scope| {

@@ -122,7 +122,7 @@ fn what_is_hidden_ignored_or_a_link_is_not_looked_at() {
 }
 
 #[test]
-fn hostile_files_are_left_out_with_a_reason_and_harm_nobody() {
+fn hostile_files_are_left_out_with_a_reason_and_harm_nothing() {
     let place = TestFolder::with_files();
     let pdf = fs::read(place.folder.path().join("harbour.pdf")).unwrap();
     let docx = fs::read(place.folder.path().join("bakery.docx")).unwrap();
@@ -190,7 +190,7 @@ fn two_at_once_do_not_write_one_index() {
 }
 
 #[test]
-fn without_vectors_full_text_answers_and_says_so() {
+fn without_vectors_full_text_answers_and_the_reply_states_that() {
     let place = TestFolder::with_files();
     let folders = place.open_with(&Model::none(), Limits::default());
     refresh(&folders);

@@ -99,7 +99,7 @@ fn many_files_of_one_user_take_no_place_of_anothers() {
     assert_eq!(names(&folders, Some("eve"), "lantern").len(), 5);
 }
 
-/// Reads files named `hostile` only when it is told to; two files at a time.
+/// Reads files named `hostile` only on request; two files at a time.
 struct Slow {
     gate: std::sync::Mutex<std::sync::mpsc::Receiver<()>>,
     begun: std::sync::mpsc::SyncSender<()>,

@@ -116,7 +116,7 @@ impl Authorized {
         Ok(())
     }
 
-    /// What the authorization server says about itself.
+    /// The metadata of the authorization server.
     pub(crate) async fn metadata(&self) -> Result<AuthorizationMetadata, String> {
         let manager = self.manager().await?;
         let found = manager.resolve_metadata_from_challenge(None).await;
@@ -192,7 +192,7 @@ pub(crate) fn needs_login(server: &str) -> String {
     )
 }
 
-/// What a failed call says about rights, if it says something.
+/// The missing right that a failed call reports, if it reports one.
 pub(crate) fn refusal(error: &(dyn std::error::Error + 'static)) -> Option<Refusal> {
     let mut next = Some(error);
     while let Some(error) = next {

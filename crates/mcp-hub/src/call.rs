@@ -6,8 +6,8 @@
 //!                                                                   └── error
 //! ```
 //!
-//! A failure before `sent` is safe to try again. After it, only what is repeatable is; anything else is in doubt. Whoever drops the
-//! call has it cancelled at the server.
+//! A failure before `sent` is safe to try again. After it, only what is repeatable is; anything else is in doubt. Dropping the
+//! call cancels it at the server.
 
 use std::sync::Arc;
 use std::time::Duration;

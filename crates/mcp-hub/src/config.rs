@@ -11,10 +11,10 @@
 //! addresses `serverUrl` and `httpUrl`, the variables `${NAME}`, `${env:NAME}`, `${NAME:-default}` and `${workspaceFolder}`. Fields
 //! nobody here knows are left alone. One wrong entry is a remark, and the others still count.
 //!
-//! Files of imported servers ([`Config::read_imported`]) are read otherwise, because strangers wrote what is in them: no variable is filled in, except in
+//! Files of imported servers ([`Config::read_imported`]) are read otherwise, because their content is not trusted: no variable is filled in, except in
 //! the values of `env` and `headers` those that a person listed in the entry's `variables`.
 //!
-//! What Baton adds, and others ignore: `trusted` (its annotations are believed, see `repeatability`), `toolsDisabled`, `oauth`,
+//! What Baton adds, and others ignore: `trusted` (its annotations count, see `repeatability`), `toolsDisabled`, `oauth`,
 //! `protocolVersion` (for a server that answers the question which one badly).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -235,7 +235,7 @@ fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill
     let entry: Entry = serde_json::from_value(entry.clone()).map_err(|error| error.to_string())?;
     let reach = match (&entry.command, &entry.url) {
         _ if entry.kind.as_deref() == Some("sse") => {
-            return Err("it speaks HTTP+SSE, which streamable HTTP replaced in 2025; name its streamable address with \"type\": \"http\"".into());
+            return Err("it uses HTTP+SSE, which streamable HTTP replaced in 2025; name its streamable address with \"type\": \"http\"".into());
         }
         (Some(command), _) => ServerTransport::Stdio {
             command: fill(command)?,
@@ -267,7 +267,7 @@ fn server(entry: &Value, folder: Option<&Path>, fill: Fill<'_>, fill_value: Fill
     Ok(ServerConfig { reach, enabled, trusted, tools_disabled, oauth, revision, definition })
 }
 
-/// A digest of what an entry says, whatever the order of its fields. What switches it on or off, and what describes it, is left out.
+/// A digest of an entry, whatever the order of its fields. What switches it on or off, and what describes it, is left out.
 fn definition(entry: &Value) -> String {
     let mut entry = entry.clone();
     if let Some(fields) = entry.as_object_mut() {
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_what_an_entry_says_and_not_whether_it_is_on() {
+    fn a_definition_covers_the_entry_and_not_whether_it_is_enabled() {
         let of = |entry: &str| parse(&format!(r#"{{"mcpServers": {{"a": {entry}}}}}"#)).servers["a"].definition.clone().unwrap();
         let plain = of(r#"{"command": "x", "args": ["y"], "env": {"A": "1"}}"#);
         assert_eq!(plain, of(r#"{"disabled": true, "description": "d", "env": {"A": "1"}, "args": ["y"], "command": "x"}"#));

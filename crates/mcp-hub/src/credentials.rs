@@ -24,7 +24,7 @@ pub(crate) enum Credentials {
 }
 
 impl Credentials {
-    /// Of a server with this name at this address: another server under the same name does not get the tokens.
+    /// The credentials of a server with this name at this address: another server under the same name does not get the tokens.
     pub(crate) fn of(folder: Option<&Path>, server: &str, url: &str) -> Self {
         let Some(folder) = folder else { return Credentials::Memory(InMemoryCredentialStore::new()) };
         let digest = Sha256::digest(format!("{server}\n{url}"));

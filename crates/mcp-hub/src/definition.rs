@@ -1,7 +1,7 @@
 //! What a tool and its server are, as digests: a standing permission is for what they were when the user agreed.
 //!
 //! Of a built-in server only that it is one counts: its tools come with Baton and change with it. Of any other server the command or address, the entry in
-//! the configuration, and everything that it says about its tools counts. Digests are whole SHA-256: a server chooses both of its definitions, so a
+//! the configuration, and everything in its tool definitions counts. Digests are whole SHA-256: a server chooses both of its definitions, so a
 //! shorter digest could be made to collide.
 
 use graph::{Failure, FailureKind, ToolDefinition};
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_part_that_a_server_says_of_a_tool_counts() {
+    async fn every_part_of_a_tool_definition_counts() {
         let config = || ServerConfig::stdio("notes-server", &["--stdio"]);
         let before = hub(config(), vec![tool("Adds a note")]).definition("notes.add");
         let changes =

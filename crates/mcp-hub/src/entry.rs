@@ -29,14 +29,14 @@ const ERROR_BYTES_MAX: usize = 200;
 const PARAMETERS_SHOWN_MAX: usize = 20;
 
 impl Entry {
-    pub(crate) fn new(server: &str, tool: Tool, is_believed: bool) -> Self {
-        let repeatability = repeatability::repeatability(&tool, is_believed);
+    pub(crate) fn new(server: &str, tool: Tool, is_trusted: bool) -> Self {
+        let repeatability = repeatability::repeatability(&tool, is_trusted);
         // A registry's tools have whole names.
         let name = if server == REGISTRY { tool.name.to_string() } else { format!("{server}.{}", tool.name) };
         Entry { name, tool, repeatability, input: OnceLock::new(), output: OnceLock::new(), digests: OnceLock::new() }
     }
 
-    /// What it says of itself, as digests; those of its server are empty.
+    /// Its definition, as digests; those of its server are empty.
     pub(crate) fn digests(&self) -> &ToolDefinition {
         self.digests.get_or_init(|| definition::of_tool(&self.tool))
     }
@@ -48,7 +48,7 @@ impl Entry {
         let takes_null = |name: &str| match schema.get("properties").and_then(|all| all.get(name)).and_then(|one| one.get("type")) {
             Some(Value::String(kind)) => kind == "null",
             Some(Value::Array(kinds)) => kinds.iter().any(|kind| kind == "null"),
-            // A parameter that says nothing, or says it in another way, may take anything.
+            // A parameter without a type, or with one in another form, may take anything.
             _ => true,
         };
         arguments.retain(|name, value| !value.is_null() || is_required(name) || takes_null(name));
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_so_that_a_planner_can_mend_it() {
+    fn an_error_names_what_a_planner_has_to_correct() {
         let entry = entry(
             json!({"type": "object", "properties": {"query": {"type": "string"}, "size": {"type": "integer", "maximum": 50}}, "required": ["query"]}),
         );

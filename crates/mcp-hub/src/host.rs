@@ -42,14 +42,14 @@ pub trait ServerRequestHandler: Send + Sync + 'static {
 
 pub(crate) struct Host {
     pub(crate) request_handler: Option<Arc<dyn ServerRequestHandler>>,
-    /// The server says that its list of tools is another now.
+    /// The server reported that its list of tools has changed.
     pub(crate) changed: Arc<Notify>,
     pub(crate) listeners: Listeners,
     /// What is offered in a handshake, to servers that have one.
     pub(crate) revision: ProtocolVersion,
 }
 
-/// Who follows which call.
+/// The receivers of progress, by the token of their call.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(Arc<Mutex<HashMap<ProgressToken, Progress>>>);
 

@@ -24,7 +24,7 @@ use effects::clip;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REDIRECTS_MAX: usize = 5;
-/// Of an error page, what a person may want to see.
+/// Bytes of an error page that are read.
 const ERROR_BYTES_MAX: usize = 16 << 10;
 const SESSION: &str = "mcp-session-id";
 const LAST_EVENT: &str = "last-event-id";
@@ -173,7 +173,7 @@ fn with_headers(
     request
 }
 
-/// A 401 or 403 that says what it wants.
+/// A 401 or 403 that names what it requires.
 fn challenge(status: StatusCode, headers: &HeaderMap) -> Result<(), HttpError> {
     let challenge_header = headers.get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok()).map(str::to_owned);
     match (status, challenge_header) {
@@ -215,7 +215,7 @@ async fn refused(
     };
     let is_authorization = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
     if let ClientJsonRpcMessage::Request(request) = message {
-        // A server of an earlier revision refuses the question which revisions it speaks in its own way, often without naming the
+        // A server of an earlier revision refuses the question which revisions it supports in its own way, often without naming the
         // request. That is an answer too: it decides which handshake follows.
         let is_probe = matches!(request.request, ClientRequest::DiscoverRequest(_)) && !had_session && status.is_client_error();
         if is_probe && !is_authorization {

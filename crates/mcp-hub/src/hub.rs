@@ -120,7 +120,7 @@ impl Hub {
         server.is_registry() && (matches!(server.state(), State::Down { .. }) || is_here())
     }
 
-    /// Says once that only this hub's own tools are used.
+    /// Logs once that only this hub's own tools are used.
     pub(super) fn warn_without_registry(&self) {
         let Some(registry) = self.own_server(REGISTRY) else { return };
         if let State::Down { why, .. } = registry.state()
@@ -177,7 +177,7 @@ impl Hub {
     pub(super) fn info(&self, server: &Server, entry: &Entry, healthy: bool) -> ToolInfo {
         let tool = &entry.tool;
         // A registry passes on what its servers say; none of it counts unless the user trusts the registry.
-        let hints = tool.annotations.as_ref().filter(|_| !server.is_registry() || server.is_believed());
+        let hints = tool.annotations.as_ref().filter(|_| !server.is_registry() || server.is_trusted());
         ToolInfo {
             name: entry.name.clone(),
             server: source::server_of(&tool.name).filter(|_| server.is_registry()).unwrap_or(&server.name).to_owned(),
@@ -191,7 +191,7 @@ impl Hub {
                 idempotent: hints.and_then(|hints| hints.idempotent_hint),
                 open_world: hints.and_then(|hints| hints.open_world_hint),
             },
-            is_trusted: server.is_believed(),
+            is_trusted: server.is_trusted(),
             enabled: self.is_tool_on(server, entry),
             healthy,
         }

@@ -135,7 +135,7 @@ fn entries(list: &Value, is_reserved: &dyn Fn(&str) -> bool) -> Result<(Vec<(Str
     let mut taken = BTreeSet::new();
     let (mut entries, mut imported) = (Vec::new(), ImportReport::default());
     for server in servers {
-        // The current form wraps each description, beside what the registry itself says about it.
+        // The current form wraps each description, beside the registry's own data about it.
         let listed = server.get("server").unwrap_or(server);
         let listed: ListedServer = match serde_json::from_value(listed.clone()) {
             Ok(listed) => listed,
@@ -169,7 +169,7 @@ fn pasted(servers: &Map<String, Value>, is_reserved: &dyn Fn(&str) -> bool) -> (
     for (name, server) in servers {
         let is_web = |server: &Value| server["url"].as_str().is_some_and(|url| url.starts_with("https://") || url.starts_with("http://"));
         let why = match server {
-            Value::Object(_) if server["type"] == "sse" => Some("it speaks only HTTP+SSE, which streamable HTTP replaced"),
+            Value::Object(_) if server["type"] == "sse" => Some("it supports only HTTP+SSE, which streamable HTTP replaced"),
             Value::Object(_) if server["command"].is_string() != is_web(server) => None,
             Value::Object(_) => Some("it needs either a \"command\" or a \"url\" that begins with http"),
             _ => Some("it is no object"),
@@ -204,7 +204,7 @@ fn entry(listed: &ListedServer) -> Result<Value, String> {
     let remote = || listed.remotes.iter().find(|remote| remote.kind.starts_with("streamable") || remote.kind == "http").map(http);
     let mut entry = made.or_else(remote).ok_or_else(|| match listed.remotes.is_empty() {
         true => why,
-        false => "it speaks only HTTP+SSE, which streamable HTTP replaced".to_owned(),
+        false => "it supports only HTTP+SSE, which streamable HTTP replaced".to_owned(),
     })?;
     entry.insert("disabled".into(), true.into());
     entry.insert("description".into(), listed.description.clone().into());
@@ -213,7 +213,7 @@ fn entry(listed: &ListedServer) -> Result<Value, String> {
 
 fn stdio(package: &Package) -> Result<Map<String, Value>, String> {
     if let Some(transport) = package.transport.as_ref().filter(|transport| transport.kind != "stdio" && !transport.kind.is_empty()) {
-        return Err(format!("its package speaks {}, not stdio", transport.kind));
+        return Err(format!("its package uses {}, not stdio", transport.kind));
     }
     let name = package.identifier.as_str();
     // It becomes an argument of a program that installs and runs what it names.

@@ -1,4 +1,4 @@
-//! The MCP hub: every tool that a flow can call, wherever it lives, behind one list and one way to call.
+//! The MCP hub: every tool that a flow can call, wherever it runs, behind one list and one way to call.
 //!
 //! - [`config`]: which servers there are, from `mcp.json` files.
 //! - `hub`: how a name leads to a server and a tool. `perform`: the hub as a world. `permission`, `private_text`: which calls a person must agree to.
@@ -8,7 +8,7 @@
 //! - `source`: a registry elsewhere whose tools are used beside one's own.
 //! - [`import`]: servers from an official-style registry. `memory`: what is switched off, and the lists as they last were. [`search`]: which tools fit a question.
 //!
-//! Tools are called `server.tool`. Nothing here decides whether to call: that is the flow's, and what a tool says is data.
+//! Tools are called `server.tool`. Nothing here decides whether to call: the flow does, and the output of a tool is data.
 
 #![warn(missing_docs)]
 
@@ -280,7 +280,7 @@ impl Builder {
         self
     }
 
-    /// Who gets a person's yes for remote servers that want one.
+    /// Sets what asks a person for consent to remote servers that require it.
     pub fn with_consent(mut self, consent: impl Consent) -> Self {
         self.consent = Some(Arc::new(consent));
         self

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_signed_in_at_is_said() {
+    async fn servers_that_cannot_be_signed_in_at_are_errors() {
         let folder = tempfile::tempdir().unwrap();
         let config =
             Config::parse(r#"{"mcpServers": {"far": {"url": "http://far.example/mcp"}, "near": {"command": "x"}}}"#, None, &|_| None).unwrap();

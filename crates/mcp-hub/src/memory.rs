@@ -25,7 +25,7 @@ pub(crate) struct Memory {
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 struct SavedState {
-    /// By `server` or `server.tool`; what is not in here is as its configuration says.
+    /// By `server` or `server.tool`; what is not in here is as its configuration has it.
     switched: BTreeMap<String, Switch>,
     lists: BTreeMap<String, List>,
 }
@@ -155,7 +155,7 @@ fn make_folder(folder: &Path) -> std::io::Result<()> {
     builder.create(folder)
 }
 
-/// The same for the same server: a list is not believed of another program under the same name.
+/// The same for the same server: a list is not used for another program under the same name.
 pub(crate) fn fingerprint(config: &ServerConfig) -> String {
     let digest = Sha256::digest(reach(config).as_bytes());
     digest.iter().take(12).map(|byte| format!("{byte:02x}")).collect()

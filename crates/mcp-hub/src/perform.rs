@@ -49,7 +49,7 @@ impl EffectHandler for Tools {
         match public {
             Some(addresses) => reply.without_private_text(addresses),
             // The message of a failure may be the server's own text.
-            None if reply.result.is_err() && known.is_some_and(|(server, _)| !server.is_believed()) => reply.with_foreign_error(),
+            None if reply.result.is_err() && known.is_some_and(|(server, _)| !server.is_trusted()) => reply.with_foreign_error(),
             None => reply,
         }
     }
@@ -58,7 +58,7 @@ impl EffectHandler for Tools {
         let Effect::CallTool(call) = &*job.effect else { return LookUp::Unknown };
         // A server that was switched off meanwhile is not started for a lookup.
         let Ok((server, entry)) = self.0.find_enabled(&call.tool).await else { return LookUp::Unknown };
-        let Some(look_up) = repeatability::look_up(&entry.tool).filter(|_| server.is_believed()) else { return LookUp::Unknown };
+        let Some(look_up) = repeatability::look_up(&entry.tool).filter(|_| server.is_trusted()) else { return LookUp::Unknown };
         let look_up = match source::server_of(&entry.tool.name).filter(|_| server.is_registry()) {
             Some(behind) => format!("{behind}.{look_up}"),
             None => look_up.to_owned(),

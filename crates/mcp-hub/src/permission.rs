@@ -1,10 +1,10 @@
-//! Which tool calls a person must agree to, by the server and what the tool says of itself.
+//! Which tool calls a person must agree to, by the server and the annotations of the tool.
 //!
 //! | the server | the tool | asks |
 //! |---|---|---|
-//! | built in or `trusted` | says that it only reads, or destroys nothing | when it may carry private text out; see `private_text` |
+//! | built in or `trusted` | annotated as read-only, or as not destructive | when it may carry private text out; see `private_text` |
 //! | built in or `trusted` | anything else | when the run has seen output of tools or agents, or would send to somebody whom the user did not name |
-//! | any other | anything, whatever it says about itself | always |
+//! | any other | anything, whatever its annotations | always |
 //! | none of that name | | when the run has seen output of tools or agents; the call fails in any case |
 //!
 //! What the user allowed beforehand is checked by the engine, except for the names in the configuration, which hold for everybody.
@@ -20,22 +20,22 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     let is_tainted = job.is_tainted || !job.filled.is_empty();
     let server_name = server_of(&call.tool);
     let server = tools.0.server(server_name);
-    let is_trusted = server.as_ref().is_some_and(|server| server.is_believed());
+    let is_trusted = server.as_ref().is_some_and(|server| server.is_trusted());
     let known = tools.0.known(&call.tool).map(|(_, entry)| entry);
     let tool = known.as_ref().map(|entry| &entry.tool);
     if let Some(tool) = tool.filter(|tool| is_trusted && is_harmless(tool)) {
         return private_text::objection(job, call, tool).map(|why| Objection { why, call: Some(held_call()) });
     }
     if !is_tainted && (is_trusted || server.is_none()) {
-        let stranger = tool.filter(|tool| is_open_world(tool)).and_then(|_| unnamed_recipient(&call.arguments, job));
-        return stranger.map(|to| Objection {
+        let unnamed = tool.filter(|tool| is_open_world(tool)).and_then(|_| unnamed_recipient(&call.arguments, job));
+        return unnamed.map(|to| Objection {
             why: format!("It would send something to {}, and you did not name that address.", shown_name(to)),
             call: Some(held_call()),
         });
     }
     let why = match is_trusted {
         true => "It may change something, and what it is given may come from a tool, an agent or a page and not from you.".to_owned(),
-        false if tool.is_some_and(says_read_only) => {
+        false if tool.is_some_and(is_read_only) => {
             format!("It is declared read-only, but the server {} is not trusted, so the declaration does not count.", shown_name(server_name))
         }
         false => format!("It may change something: the server {} is not trusted.", shown_name(server_name)),
@@ -43,16 +43,16 @@ pub(super) fn objection(tools: &Tools, job: &Job, call: &ToolCall) -> Option<Obj
     Some(Objection { why, call: Some(held_call()) })
 }
 
-/// Whether a call may change something: unless a server that is believed says that it only reads.
+/// Whether a call may change something: unless a trusted server annotates the tool as read-only.
 pub(super) fn may_change(tools: &Tools, call: &ToolCall) -> bool {
-    let is_trusted = tools.0.server(server_of(&call.tool)).is_some_and(|server| server.is_believed());
-    let only_reads = tools.0.known(&call.tool).is_some_and(|(_, entry)| says_read_only(&entry.tool));
+    let is_trusted = tools.0.server(server_of(&call.tool)).is_some_and(|server| server.is_trusted());
+    let only_reads = tools.0.known(&call.tool).is_some_and(|(_, entry)| is_read_only(&entry.tool));
     !(is_trusted && only_reads)
 }
 
-/// By the word of a server that is believed. What says nothing is taken to change things, as MCP has it.
+/// By the annotations of a trusted server. A tool without annotations may change things, as MCP specifies.
 fn is_harmless(tool: &rmcp::model::Tool) -> bool {
-    says_read_only(tool) || tool.annotations.as_ref().and_then(|hints| hints.destructive_hint) == Some(false)
+    is_read_only(tool) || tool.annotations.as_ref().and_then(|hints| hints.destructive_hint) == Some(false)
 }
 
 fn is_open_world(tool: &rmcp::model::Tool) -> bool {
@@ -73,7 +73,7 @@ fn unnamed_recipient<'a>(arguments: &'a Value, job: &Job) -> Option<&'a str> {
     }
 }
 
-fn says_read_only(tool: &rmcp::model::Tool) -> bool {
+fn is_read_only(tool: &rmcp::model::Tool) -> bool {
     tool.annotations.as_ref().and_then(|hints| hints.read_only_hint) == Some(true)
 }
 

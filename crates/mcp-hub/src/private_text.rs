@@ -9,7 +9,7 @@
 //! | a public result (of a search, or a page that was read) gave exactly this address | yes |
 //! | any other | no |
 //!
-//! A tool whose destination is fixed, such as a search, may be called with what a plan says, and needs permission where text of a result was put into its
+//! A tool whose destination is fixed, such as a search, may be called with what a plan contains, and needs permission where text of a result was put into its
 //! arguments. Only tools that say of themselves that they reach into the open world are concerned.
 
 use evidence::{Found, Trust};

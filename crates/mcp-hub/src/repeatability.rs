@@ -1,6 +1,6 @@
-//! What doing it twice would mean, as far as the tool says and is to be believed.
+//! Whether a call may be performed twice, by the annotations of the tool and the trust in its server.
 //!
-//! | the server | says | a call is |
+//! | the server | the tool has | a call is |
 //! |---|---|---|
 //! | built in, or `trusted` in the configuration | `readOnlyHint` or `idempotentHint` | repeatable |
 //! | the same | `_meta["baton/lookup"]` names a tool of its own | checkable: that tool is called with `{"key": …}` |
@@ -29,11 +29,11 @@ pub const USER: &str = "baton/user";
 /// In a tool's `_meta`: the name of the tool on the same server that knows whether a call with a key took place.
 pub const LOOK_UP: &str = "baton/lookup";
 
-pub(crate) fn repeatability(tool: &Tool, is_believed: bool) -> Repeatability {
-    let says = |hint: fn(&rmcp::model::ToolAnnotations) -> Option<bool>| tool.annotations.as_ref().and_then(hint) == Some(true);
-    match is_believed {
+pub(crate) fn repeatability(tool: &Tool, is_trusted: bool) -> Repeatability {
+    let has = |hint: fn(&rmcp::model::ToolAnnotations) -> Option<bool>| tool.annotations.as_ref().and_then(hint) == Some(true);
+    match is_trusted {
         false => Repeatability::Once,
-        true if says(|hints| hints.read_only_hint) || says(|hints| hints.idempotent_hint) => Repeatability::Repeatable,
+        true if has(|hints| hints.read_only_hint) || has(|hints| hints.idempotent_hint) => Repeatability::Repeatable,
         true if look_up(tool).is_some() => Repeatability::Checkable,
         true => Repeatability::Once,
     }
@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_believed_only_of_those_one_trusts() {
+    fn hints_count_only_for_trusted_servers() {
         let plain = Tool::new("t", "", JsonObject::new());
         let hints = |hints: ToolAnnotations| plain.clone().with_annotations(hints);
         let meta: JsonObject = serde_json::from_value(json!({ LOOK_UP: "look_up" })).unwrap();
@@ -62,8 +62,8 @@ mod tests {
             (hints(ToolAnnotations::new().read_only(false).destructive(false)), Repeatability::Once),
             (plain.clone().with_meta(MetaObject(meta)), Repeatability::Checkable),
         ];
-        for (tool, believed) in cases {
-            assert_eq!(repeatability(&tool, true), believed, "{tool:?}");
+        for (tool, expected) in cases {
+            assert_eq!(repeatability(&tool, true), expected, "{tool:?}");
             assert_eq!(repeatability(&tool, false), Repeatability::Once, "{tool:?}");
         }
     }

@@ -208,8 +208,8 @@ impl Server {
         }
     }
 
-    /// Whether what it says about its own tools is believed.
-    pub(crate) fn is_believed(&self) -> bool {
+    /// Whether its definitions of its own tools count.
+    pub(crate) fn is_trusted(&self) -> bool {
         match &self.origin {
             Origin::Configured(config) => config.trusted,
             Origin::Local { .. } => true,
@@ -335,7 +335,7 @@ impl Server {
         }
     }
 
-    /// One life of the connection: why it ended, and how long it was up.
+    /// One connection: why it ended, and how long it was up.
     async fn once(&self) -> (String, Duration) {
         let connecting = async {
             let (link, gone) = self.connect().await?;
@@ -404,13 +404,13 @@ impl Server {
         }
     }
 
-    /// A pipe that breaks is noticed at once. And many servers do one thing after the other: who works on a call, or sends a long
-    /// reply, is not dead for not answering.
+    /// A broken pipe is detected at once. And many servers process one message at a time: one that works on a call, or sends a long
+    /// reply, does not answer meanwhile.
     fn is_worth_asking(&self, link: &Link) -> bool {
         matches!(&self.origin, Origin::Configured(ServerConfig { reach: ServerTransport::Http { .. }, .. })) && link.busy.load(Ordering::Relaxed) == 0
     }
 
-    /// A revision without sessions tells of changes only to those who listen.
+    /// A revision without sessions sends changes only to subscribers.
     async fn subscribe(&self, link: &Link) -> Option<Subscription> {
         if !link.is_modern() || !notifies_changes(link) {
             return None;
@@ -439,7 +439,7 @@ impl Server {
         }
     }
 
-    /// Doubles, up to the longest; spread a little, so that many do not come back in step.
+    /// Doubles, up to the longest; spread a little, so that many do not reconnect at the same time.
     fn backoff(&self, failures: u32) -> Duration {
         let doubled = self.pace.backoff_first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(self.pace.backoff_max);
         let spread = u32::from(self.name.bytes().fold(failures as u8, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte)));

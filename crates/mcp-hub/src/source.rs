@@ -2,7 +2,7 @@
 //!
 //! Its tools are already called `server.tool`, and are called so here too. A server that this hub has itself, built in or configured, is not listed a
 //! second time: its own tools are used. What comes from a registry is not exported again (`Tools::exported`), so that registries that name one another
-//! do not list each other's tools in a circle, and what it says about its tools counts only if the user trusts it.
+//! do not list each other's tools in a circle, and its definitions of its tools count only if the user trusts it.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ pub(super) const RESERVED: [&str; 2] = ["registry", "evidence"];
 const PROBE_MAX: Duration = Duration::from_millis(300);
 const PROBE_BYTES_MAX: usize = 16 << 10;
 
-/// Where a registry is, and what is believed of it.
+/// Where a registry is, and whether it is trusted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegistrySource {
     /// `http://host:8021`
     pub url: String,
-    /// The user answers for what it says about its tools.
+    /// The user trusts its definitions of its tools.
     pub is_trusted: bool,
     /// The bearer token it wants.
     pub token: Option<RedactedText>,
@@ -53,7 +53,7 @@ pub(super) fn server_of(name: &str) -> Option<&str> {
     (server_name(server) == server && !RESERVED.contains(&server) && !tool.is_empty()).then_some(server)
 }
 
-/// Those of a registry's tools that have a usable name.
+/// The tools of a registry that have a usable name.
 pub(super) fn usable(tools: Vec<Tool>) -> Vec<Tool> {
     let (usable, others): (Vec<Tool>, Vec<Tool>) = tools.into_iter().partition(|tool| server_of(&tool.name).is_some());
     if let Some(first) = others.first() {
@@ -62,7 +62,7 @@ pub(super) fn usable(tools: Vec<Tool>) -> Vec<Tool> {
     usable
 }
 
-/// Whether a registry answers at this address: its `GET /health` says how many servers it has.
+/// Whether a registry answers at this address: its `GET /health` returns how many servers it has.
 pub async fn is_registry_at(url: &str) -> bool {
     tokio::time::timeout(PROBE_MAX, probe(url)).await.ok().flatten().is_some()
 }

@@ -45,8 +45,8 @@ const SEEN: [&str; 17] = [
     "XDG_RUNTIME_DIR",
 ];
 const ENDS_BY_ITSELF: Duration = Duration::from_secs(2);
-const ENDS_WHEN_TOLD: Duration = Duration::from_secs(2);
-/// Of one line on standard error.
+const ENDS_AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// The longest line of standard error that is kept.
 const STDERR_LINE_BYTES_MAX: u64 = 4 << 10;
 
 pub(crate) struct ChildTransport {
@@ -77,7 +77,7 @@ impl ChildTransport {
         let (Some(stdin), Some(stdout), Some(stderr)) = (child.stdin.take(), child.stdout.take(), child.stderr.take()) else {
             return Err(format!("the command {command:?} has no pipes"));
         };
-        // Everything it says has to be read, or it stops when the pipe is full.
+        // Everything it prints has to be read, or it stops when the pipe is full.
         stderr_tail.set_open(true);
         tokio::spawn(listen(stderr, stderr_tail.clone()));
         let lines = AsyncRwTransport::new_client(Bounded::new(stdout, stderr_tail.clone()), stdin).with_max_line_length(LINE_BYTES_MAX);
@@ -115,7 +115,7 @@ impl Group {
         if tokio::time::timeout(ENDS_BY_ITSELF, child.wait()).await.is_err() {
             signal(group, Signal::TERM);
             // Whether it ended or not, the rest of the group is killed below.
-            let _ = tokio::time::timeout(ENDS_WHEN_TOLD, child.wait()).await;
+            let _ = tokio::time::timeout(ENDS_AFTER_SIGNAL, child.wait()).await;
         }
         signal(group, Signal::KILL);
         // Collects the child, or it would stay in the process table.

@@ -83,7 +83,7 @@ impl FaultyServer {
             async move {
                 // The connection closes without another message.
                 let (mut near, far) = tokio::io::duplex(64 << 10);
-                let (mut pipe, dies) = (pipe, odd.clone());
+                let (mut pipe, closed) = (pipe, odd.clone());
                 tokio::spawn(async move {
                     if let Ok(service) = odd.serve(far).await {
                         let _ = service.waiting().await;
@@ -91,7 +91,7 @@ impl FaultyServer {
                 });
                 tokio::select! {
                     _ = tokio::io::copy_bidirectional(&mut pipe, &mut near) => {}
-                    () = dies.0.die.notified() => {}
+                    () = closed.0.die.notified() => {}
                 }
             }
             .boxed()
@@ -196,7 +196,7 @@ async fn nothing_is_started_before_somebody_needs_it() {
 }
 
 #[tokio::test]
-async fn every_failure_has_its_kind_and_its_words() {
+async fn every_failure_has_its_kind_and_message() {
     let odd = FaultyServer::default();
     let tools = hub(&odd);
     tools.list().await;
@@ -248,7 +248,7 @@ async fn a_dropped_call_is_cancelled_at_the_server() {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_in_the_middle_fails_the_call_and_comes_back() {
+async fn a_server_that_exits_during_a_call_fails_it_and_is_restarted() {
     let odd = FaultyServer::default();
     let tools = hub(&odd);
     for (name, kind) in [("odd.hang", FailureKind::Network), ("odd.hang_once", FailureKind::InDoubt)] {
@@ -268,7 +268,7 @@ async fn a_server_that_dies_in_the_middle_fails_the_call_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_says_why_and_when_it_is_tried_again() {
+async fn an_unreachable_server_has_a_reason_and_the_time_of_the_next_attempt() {
     let nowhere = ServerConfig::http("http://127.0.0.1:1/mcp");
     let missing = ServerConfig::stdio("/no/such/program", &[]);
     let slow = Pace { backoff_first: Duration::from_secs(60), ..Pace::default() };
@@ -284,7 +284,7 @@ async fn a_server_that_cannot_be_reached_says_why_and_when_it_is_tried_again() {
 }
 
 #[tokio::test]
-async fn s10_a_change_of_tools_is_heard() {
+async fn s10_a_change_of_tools_is_received() {
     let odd = FaultyServer::default();
     let tools = hub(&odd);
     let before = tools.list().await.len();
@@ -316,7 +316,7 @@ async fn a_tool_newer_than_our_list_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn progress_reaches_whoever_listens() {
+async fn progress_reaches_its_listener() {
     let odd = FaultyServer::default();
     let received = Arc::new(Mutex::new(Vec::new()));
     let progress = Progress::to({
@@ -382,7 +382,7 @@ async fn passages_are_spans() {
 }
 
 #[test]
-fn s2_the_tools_of_a_registry_are_believed_as_far_as_it_is_and_own_servers_win() {
+fn s2_the_tools_of_a_registry_are_trusted_like_the_registry_and_own_servers_win() {
     for is_trusted in [false, true] {
         let source = RegistrySource { url: "http://127.0.0.1:1".into(), is_trusted, token: None };
         let hub = Tools::builder().with_server("own", ServerConfig::stdio("x", &[])).with_registry(&source).build();
@@ -393,8 +393,8 @@ fn s2_the_tools_of_a_registry_are_believed_as_far_as_it_is_and_own_servers_win()
         assert_eq!(listed, [("notes.find".to_owned(), "notes".to_owned(), is_trusted.then_some(true))]);
         assert!(hub.is_from_registry("notes.find") && !hub.is_from_registry("own.find"));
         assert!(hub.exported_one("notes.find").is_none(), "the registry offers it itself");
-        // Whoever decides about a call by its server finds the registry, and not nothing.
-        assert_eq!(hub.0.server("notes").map(|server| server.is_believed()), Some(is_trusted));
+        // A lookup of the server of a call returns the registry, and not nothing.
+        assert_eq!(hub.0.server("notes").map(|server| server.is_trusted()), Some(is_trusted));
         assert!(hub.0.server("own").is_some_and(|server| !server.is_registry()) && hub.0.server("other").is_none());
         let job = &scripted::jobs(&[graph::tool("notes.find", json!({}))])[0];
         assert_eq!(EffectHandler::repeatability(&hub, job), if is_trusted { Repeatability::Repeatable } else { Repeatability::Once });

@@ -1,4 +1,4 @@
-//! The hub as the room of the world that answers `CallTool`: what flows may ask of it beyond calling, and what a person must agree to.
+//! The hub as the effect handler for `CallTool`: what flows may ask of it beyond calling, and what a person must agree to.
 //!
 //! Three things are added to [`Tools`]:
 //!
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_question_can_be_looked_up_is_told_however_badly_its_words_fit() {
+    fn tools_that_look_up_a_question_are_listed_however_badly_its_words_fit() {
         let all = || vec![tool("calc", "expression"), tool("code", "code"), tool("docs", "query"), tool("web", "q")];
         let names =
             |best: Vec<Arc<ToolInfo>>, size| select_tools(best, all(), size).iter().map(|tool| tool.name.clone()).collect::<Vec<_>>().join(" ");

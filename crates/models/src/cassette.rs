@@ -35,7 +35,7 @@ struct Line {
 
 /// Why a recording could not be written or read.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum CassetteError {
     #[error("the recording {path} cannot be {doing}: {error}")]
     File { path: String, doing: &'static str, error: std::io::Error },

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::remote::Clients;
 use super::{Env, Name, NameError, Table};
 
-/// What the user said, most urgent first.
+/// The user's choices, in order of precedence.
 #[derive(Clone, Debug, Default)]
 pub struct ModelRequest {
     /// The name given with `--model`.
@@ -207,7 +207,7 @@ fn by_ollama(found: Result<Vec<String>, String>) -> ModelCandidate {
     }
 }
 
-/// Of Ollama's list of models.
+/// The largest list of models that is read from Ollama.
 const TAGS_BYTES_MAX: usize = 4 << 20;
 
 /// Asks a running Ollama for its models, and does not wait long for one that is not there.

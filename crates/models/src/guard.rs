@@ -9,7 +9,7 @@
 //! The pump is a task that exists while calls wait or run. It reports when something changes, so a call that need not wait costs one report
 //! before it begins; the report of its end waits for nobody. What a breaker and equal shares are is in `call_limits`.
 //!
-//! What counts as failed is only what says that the endpoint is down: no connection, a 5xx, a call that hung until it was dropped.
+//! Only what shows that the endpoint is down counts as failed: no connection, a 5xx, a call that hung until it was dropped.
 //! A refusal (a bad key, too many requests) is an answer of an endpoint that is up.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -32,9 +32,9 @@ const HUNG_AFTER: Duration = Duration::from_secs(10);
 const WAITING_MAX: usize = 10_000;
 /// Users in one report; the calls of others wait until theirs have ended.
 const USERS_MAX: usize = 256;
-/// Calls at once, whatever the configuration says: the sum of two servers' must fit, too.
+/// Calls at once, whatever the configuration has: the sum of two servers' must fit, too.
 const CALLS_MAX: usize = 10_000;
-/// So long a decision of the shared limits is waited for. Then this process decides alone.
+/// How long to wait for a decision of the shared limits; after that this process decides alone.
 const SHARED_WAIT_MAX: Duration = Duration::from_secs(2);
 /// And for so long, before the shared ones are asked again.
 const ALONE_FOR: Duration = Duration::from_secs(5);
@@ -312,7 +312,7 @@ async fn exchange(inner: &Inner, users: Vec<UserCalls>, ended: Ended) -> Decisio
         if alone_until.is_none() {
             tracing::warn!(endpoint = inner.name, "calls are counted by this server alone until the database answers: {why}");
         }
-        // A report that still arrives must not be taken for a newer one; what it said ends with its lease.
+        // A report that still arrives must not be taken for a newer one; what it reported ends with its lease.
         report.member = new_member();
         let mut queue = inner.lock();
         queue.alone_until = Some(Instant::now() + ALONE_FOR);

@@ -420,7 +420,7 @@ fn done(read: Result<structured::ValidJson, structured::NotJson>, output: String
     read.map(|read| (read.value, read.is_repaired)).map_err(|error| UnusableReply { why: format!("{error}{cut_off}"), output })
 }
 
-/// No model answered. If a retry may help with any of them, the failure says so; the error of the first model comes first.
+/// No model answered. If a retry may help with any of them, the failure is retryable; the error of the first model comes first.
 fn failed(troubles: &[(&Name, ModelError)]) -> Reply {
     let again = troubles.iter().filter_map(|(_, trouble)| match trouble.remedy {
         Remedy::Again { after_ms } => Some(after_ms.unwrap_or_default()),
@@ -442,25 +442,25 @@ fn failed(troubles: &[(&Name, ModelError)]) -> Reply {
 /// Records whether any text was sent.
 struct ProgressProbe {
     progress: Progress,
-    told: Arc<std::sync::atomic::AtomicBool>,
+    has_sent: Arc<std::sync::atomic::AtomicBool>,
 }
 
 impl ProgressProbe {
     fn new(outer: &Progress) -> Self {
-        let told = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let has_sent = Arc::new(std::sync::atomic::AtomicBool::new(false));
         if !outer.has_listener() {
-            return ProgressProbe { progress: Progress::nowhere(), told };
+            return ProgressProbe { progress: Progress::nowhere(), has_sent };
         }
-        let (outer, noted) = (outer.clone(), told.clone());
+        let (outer, noted) = (outer.clone(), has_sent.clone());
         let progress = Progress::to(move |text| {
             noted.store(true, std::sync::atomic::Ordering::Relaxed);
             outer.send(text);
         });
-        ProgressProbe { progress, told }
+        ProgressProbe { progress, has_sent }
     }
 
     fn anything(&self) -> bool {
-        self.told.load(std::sync::atomic::Ordering::Relaxed)
+        self.has_sent.load(std::sync::atomic::Ordering::Relaxed)
     }
 }
 

@@ -55,7 +55,7 @@ const EXTRACT: &str = "extract";
 
 /// Why a text names no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum NameError {
     #[error("there is no model {name:?}; {}", hint(.nearest))]
     Unknown { name: String, nearest: Vec<String> },

@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_this_machine_are_not_shared_unless_the_configuration_says_so() {
+    fn endpoints_of_this_machine_are_shared_only_if_configured() {
         let shared = |url: &str, shared: Value| {
             let endpoint: Endpoint = serde_json::from_value(json!({"url": url, "shared": shared})).unwrap();
             endpoint.is_shared()

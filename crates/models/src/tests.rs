@@ -48,7 +48,7 @@ async fn ask(models: &Models, call: &ModelCall) -> Reply {
 }
 
 #[tokio::test]
-async fn a_reply_is_simple_and_says_who_answered() {
+async fn a_reply_is_simple_and_names_who_answered() {
     let models = models(&[]).with(named("embedded/e"), given(vec![text("<think>hm</think> hi")]));
     let reply = ask(&models, &call()).await;
     assert_eq!(reply.result, Ok(json!("hi")));
@@ -90,7 +90,7 @@ async fn json_is_validated_and_never_asked_for_twice() {
         let failure = reply.result.unwrap_err();
         assert_eq!((failure.kind, failure.retry), (FailureKind::Invalid, Retry::No));
         assert_eq!(failure.output.as_deref(), Some(output), "s7: a flow may still find an answer in it");
-        assert_eq!(reply.usage.tokens_in, 10, "what was paid is told");
+        assert_eq!(reply.usage.tokens_in, 10, "the usage is reported");
     }
 }
 
@@ -117,20 +117,20 @@ async fn tool_calls_are_checked_against_what_was_offered() {
 }
 
 #[tokio::test]
-async fn fallbacks_are_asked_in_order_and_told_about() {
+async fn fallbacks_are_tried_in_order_and_reported() {
     let trouble = ModelError::again(FailureKind::Network, "down");
     let models = models(&["embedded/e", "triton/t", "extract"])
         .with(named("embedded/e"), given(vec![Err(trouble)]))
         .with(named("triton/t"), given(vec![text("mine")]));
-    let told = Arc::new(Mutex::new(String::new()));
-    let received = told.clone();
-    let progress = Progress::to(move |text| received.lock().unwrap().push_str(text));
+    let streamed = Arc::new(Mutex::new(String::new()));
+    let sink = streamed.clone();
+    let progress = Progress::to(move |text| sink.lock().unwrap().push_str(text));
     let key = Key::of(&"t".into(), &"r".into(), TaskId { step: 0, index: 0 });
     let reply = models.answer(&call(), &key, &progress).await;
     assert_eq!(reply.result, Ok(json!("mine")));
     let about = reply.about.unwrap();
     assert_eq!((&about["model"], &about["tried"]), (&json!("triton/t"), &json!([{"model": "embedded/e", "why": "down"}])));
-    assert_eq!(*told.lock().unwrap(), "so\n[the answer broke off; another model is asked]\nso");
+    assert_eq!(*streamed.lock().unwrap(), "so\n[the answer broke off; another model is asked]\nso");
 }
 
 #[tokio::test]
@@ -156,7 +156,7 @@ async fn troubles_become_failures_the_machine_can_decide_by() {
 }
 
 #[tokio::test]
-async fn unknown_names_and_missing_keys_are_told() {
+async fn unknown_names_and_missing_keys_are_errors() {
     let models = models(&["extract"]);
     let name = |name: &str| ModelCall { model: Some(name.into()), ..call() };
     let words = ask(&models, &name("gpt-4o")).await.result.unwrap_err().message;

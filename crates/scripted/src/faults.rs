@@ -16,7 +16,7 @@ use graph::{Failure, FailureKind, Job, Key, Reply};
 
 use effects::{EffectHandler, LookUp, Progress, Repeatability};
 
-/// A performer whose calls fail as a plan says.
+/// A performer whose calls fail according to a plan.
 pub struct Faulty<W> {
     inner: W,
     plan: FaultPlan,

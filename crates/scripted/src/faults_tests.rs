@@ -58,7 +58,7 @@ async fn a_lost_reply_still_cost_what_it_cost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn delays_take_the_time_they_say() {
+async fn delays_take_the_given_time() {
     let plan = FaultPlan { seed: 3, delay_ms_max: 50, ..FaultPlan::default() };
     let handler = Faulty::new(ScriptedHandler::parse("when tool * echo").unwrap(), plan);
     for job in jobs(&vec![graph::tool("t", json!({})); 20]) {

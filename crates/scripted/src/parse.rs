@@ -1,4 +1,4 @@
-//! Reads a script. A mistake says where it is, what could have stood there and what did.
+//! Reads a script. An error names the place, what was expected there and what was found.
 
 use std::time::Duration;
 

@@ -56,9 +56,9 @@ pub(super) enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Uses {
     Always,
-    /// So many attempts in all.
+    /// For this number of attempts in all.
     Times(u32),
-    /// So many attempts at each effect.
+    /// For this number of attempts at each effect.
     FirstAttempts(u32),
 }
 

@@ -186,10 +186,10 @@ async fn hanging_hangs_and_panicking_panics_and_the_world_goes_on() {
 }
 
 #[tokio::test]
-async fn a_model_speaks_word_by_word() {
+async fn a_model_streams_its_text() {
     let received = Arc::new(Mutex::new(Vec::new()));
-    let ear = received.clone();
-    let progress = Progress::to(move |word| ear.lock().unwrap().push(word.to_owned()));
+    let sink = received.clone();
+    let progress = Progress::to(move |word| sink.lock().unwrap().push(word.to_owned()));
     let handler = ScriptedHandler::parse(ALL).unwrap();
     handler.perform(&jobs(&[graph::model("answer", vec![])])[0], &progress).await;
     assert_eq!(*received.lock().unwrap(), ["some ", "words"]);
@@ -239,7 +239,7 @@ fn a_mistake_names_the_line_what_was_expected_and_what_stood_there() {
         let error = ScriptedHandler::parse(&format!("# first\n\n{line}\n")).unwrap_err();
         assert_eq!(error.line, 3, "{line}");
         let text = error.to_string();
-        assert!(text.starts_with("line 3 of the script: ") && text.contains(wanted), "{line}\n  says       {text}\n  should say {wanted}");
+        assert!(text.starts_with("line 3 of the script: ") && text.contains(wanted), "{line}\n  message  {text}\n  expected {wanted}");
     }
 }
 

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_is_said_without_what_was_printed() {
+    fn errors_do_not_contain_output() {
         for (script, words) in
             [("exit 3", "exit status: 3"), ("echo hidden-key; exit 1", "exit status: 1"), (":", "printed nothing"), ("printf '\\377'", "not text")]
         {

@@ -89,7 +89,7 @@ async fn resumed(api: &Api, who: &Identity, resume: &Resume) -> Result<StartedTu
     turn::give(api, who, row, &asks, value, true).await
 }
 
-/// Tells a run as events.
+/// Sends a run as events.
 struct StreamWriter {
     /// As the front end names them.
     thread: String,

@@ -143,7 +143,7 @@ impl Allowances {
         )))
     }
 
-    /// Counts runs that are about to start, or says why they may not.
+    /// Counts runs that are about to start; the error is why they may not.
     pub async fn begin(&self, user: &UserId, runs: u64) -> Result<Option<String>, store::StoreError> {
         if !self.rights(user).has_budget() {
             return Ok(None);

@@ -99,7 +99,7 @@ struct Inner {
 
 /// Why the server does not listen.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum BindError {
     #[error(
         "{address} can be reached from other machines; set a token (--token-file, BATON_TOKEN, or `baton tokens add USER`), let people sign in ([server.oidc] in the configuration), or listen on 127.0.0.1"
@@ -253,7 +253,7 @@ impl Guard {
         }
     }
 
-    /// Counts a secret that opened nothing. If there were too many from there, says how long to wait.
+    /// Counts a secret that opened nothing. If there were too many from there, returns how long to wait.
     pub(crate) fn count_wrong(&self, peer: Option<&Peer>) -> Option<Duration> {
         peer.and_then(|peer| self.0.failures.count(peer.remote.ip()))
     }
@@ -298,8 +298,8 @@ impl Guard {
         self.0.sign_ins.record(event).await
     }
 
-    /// Believes these proxies from now on.
-    pub fn believe(&self, proxies: Proxies) {
+    /// Trusts these proxies from now on.
+    pub fn trust_proxies(&self, proxies: Proxies) {
         // The first ones stay.
         let _ = self.0.proxies.set(proxies);
     }

@@ -79,12 +79,12 @@ type ResolveSettings = dyn Fn(Map<String, Value>) -> Result<Value, String> + Sen
 pub struct FlowSettings {
     /// The schema of each setting, by name.
     pub schema: Map<String, Value>,
-    /// What the flow is given under `settings` if its caller sets these; `null` if it takes none. An error says what can be set.
+    /// What the flow is given under `settings` if its caller sets these; `null` if it takes none. An error lists what can be set.
     pub resolve: Arc<ResolveSettings>,
 }
 
 impl FlowSettings {
-    /// Of a flow that has none.
+    /// The settings of a flow that has none.
     pub fn none(flow: &str) -> FlowSettings {
         let flow = flow.to_owned();
         let resolve = move |given: Map<String, Value>| match given.is_empty() {
@@ -254,7 +254,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// `index` says which of a batch it is.
+    /// `index` is its place in a batch.
     pub(crate) fn of(
         service: &Service,
         served: &ServedFlow,

@@ -106,7 +106,7 @@ limits! {
 
 /// Why `[server]` is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum LimitError {
     #[error("there is no limit {name:?}; there are: {}", names())]
     Unknown { name: String },

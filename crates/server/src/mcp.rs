@@ -12,7 +12,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use crate::guard::{self, Guard};
 
 const BODY_BYTES_MAX: usize = 4 << 20;
-/// How soon a client that lost its stream may come back.
+/// How soon a client that lost its stream may reconnect.
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Answers at `/mcp`. `make` gives one handler for every session, and for every request without one.

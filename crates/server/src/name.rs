@@ -1,4 +1,4 @@
-//! Names that strangers give to files and users: plain ones, or none.
+//! Names of files and users from outside: plain ones, or none.
 
 use graph::UserId;
 

@@ -18,7 +18,7 @@ const TIME_MAX: Duration = Duration::from_secs(10);
 const TRIES_MAX: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
-/// The address, and where its name leads; an error says why nothing may be sent there.
+/// The address, and where its name leads; an error is why nothing may be sent there.
 pub(crate) async fn resolved(api: &Api, url: &str) -> Result<(Url, Vec<SocketAddr>), String> {
     if url.len() > URL_BYTES_MAX {
         return Err(format!("the address has more than {URL_BYTES_MAX} bytes"));

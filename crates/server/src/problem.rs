@@ -1,4 +1,4 @@
-//! What went wrong, as HTTP says it: a status, a kind for programs, and words for people that say what to do.
+//! What went wrong, for HTTP: a status, a kind for programs, and a message for people with what to do.
 //!
 //! Internal details go to the log; the client receives only what helps it.
 

@@ -1,4 +1,4 @@
-//! Addresses and networks that the configuration names: proxies that are believed when they say whose request they pass on, and where notifications may go.
+//! Addresses and networks that the configuration names: proxies that are trusted to state whose request they pass on, and where notifications may go.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -55,7 +55,7 @@ impl Proxies {
         self.0.iter().any(|network| network.has(address))
     }
 
-    /// The peer that a request comes from: behind proxies that are believed, the last address in `X-Forwarded-For` that is none of them.
+    /// The peer that a request comes from: behind trusted proxies, the last address in `X-Forwarded-For` that is none of them.
     pub(crate) fn peer(&self, peer: Peer, headers: &HeaderMap) -> Peer {
         if !self.has(peer.remote.ip()) {
             return peer;
@@ -63,7 +63,7 @@ impl Proxies {
         let all = headers.get_all("x-forwarded-for").into_iter().filter_map(|value| value.to_str().ok());
         let passed: Vec<&str> = all.flat_map(|value| value.split(',')).map(str::trim).collect();
         for text in passed.into_iter().rev() {
-            // What is no address was not written by a proxy that is believed, and neither was anything before it.
+            // What is no address was not written by a trusted proxy, and neither was anything before it.
             let Some(address) = address_in(text) else { break };
             if !self.has(address) {
                 return peer.from(SocketAddr::new(address, 0));
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_client_is_the_last_that_no_believed_proxy_is() {
+    fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
         let proxies = Proxies::try_from(vec!["127.0.0.1".to_owned(), "10.0.0.0/8".to_owned(), "fd00::/8".to_owned()]).unwrap();
         let from = |remote: &str, forwarded: &str| {
             let peer = Peer::new(SocketAddr::new(remote.parse().unwrap(), 5), SocketAddr::from(([127, 0, 0, 1], 80)));
@@ -99,7 +99,7 @@ mod tests {
             // What the client itself wrote before is not looked at.
             ("127.0.0.1", "1.1.1.1, 192.0.2.7, 10.1.2.3", "192.0.2.7"),
             ("127.0.0.1", "1.1.1.1, nonsense, 10.1.2.3", "127.0.0.1"),
-            // Nobody else is believed.
+            // Nobody else is trusted.
             ("192.0.2.9", "1.1.1.1", "192.0.2.9"),
         ] {
             assert_eq!(from(remote, forwarded), client, "{remote} {forwarded}");

@@ -138,7 +138,7 @@ impl Quota {
         lists.acquire_owned().await.map_err(|error| Problem::internal(&error))
     }
 
-    /// Memory for a response that is complete, until it was sent: whoever reads slowly must not keep many long ones in memory. Short ones are not counted.
+    /// Memory for a response that is complete, until it was sent: a slow reader must not keep many long ones in memory. Short ones are not counted.
     pub(crate) fn response(&self, user: &UserId, bytes: u64) -> Result<Option<BytesPermit>, Problem> {
         if bytes <= RESPONSE_BYTES_FREE {
             return Ok(None);

@@ -86,7 +86,7 @@ impl<T: DeserializeOwned> Pages<T> {
         Pages { kind, user: None, after: None, page: PAGE, is_last: false, read: PhantomData }
     }
 
-    /// `None` after the last one. A document that cannot be read is left out, and the log says which: it must not stop the others.
+    /// `None` after the last one. A document that cannot be read is left out, and the log names it: it must not stop the others.
     pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<StoredRecord<T>>>, Problem> {
         if self.is_last {
             return Ok(None);

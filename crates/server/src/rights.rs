@@ -1,4 +1,4 @@
-//! What each user of a server may do, as the configuration says: a role, the models and tools, and how much a day.
+//! What each user of a server may do, as configured: a role, the models and tools, and how much a day.
 //!
 //! ```toml
 //! [users.default]          # everybody who is not named, but for the user of this machine
@@ -11,7 +11,7 @@
 //! tools = ["docs", "search.search"]
 //!
 //! [users.eve]
-//! groups = ["analysts"]    # beside those that a provider of OpenID Connect says
+//! groups = ["analysts"]    # beside those that a provider of OpenID Connect lists
 //!
 //! [groups.analysts]        # the same settings as of a user
 //! usd_per_day = 5.0
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_rights_are_errors_with_a_reason() {
         for (wrong, words) in [
             (json!({ "ada": { "role": "king" } }), "viewer"),
             (json!({ "ada": { "usd": 1 } }), "usd_per_day"),

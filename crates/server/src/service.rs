@@ -107,7 +107,7 @@ async fn ready(State(readiness): State<Readiness>) -> Result<Json<HealthStatus>,
 
 async fn metrics(State(api): State<Api>, Extension(who): Extension<Identity>) -> Result<Response, Problem> {
     if !who.is_operator {
-        return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "numbers about everybody are for whoever runs this server"));
+        return Err(Problem::new(StatusCode::FORBIDDEN, "refused", "only the operator of this server may read numbers about all users"));
     }
     let tasks = tokio::runtime::Handle::current().metrics().num_alive_tasks();
     let now = Gauges {
@@ -146,7 +146,7 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
 async fn operators_change(Extension(who): Extension<Identity>, request: Request<Body>, next: Next) -> Response {
     match who.is_operator || request.method() == Method::GET {
         true => next.run(request).await,
-        false => Problem::new(StatusCode::FORBIDDEN, "refused", "only whoever runs this server may change or call tools").into_response(),
+        false => Problem::new(StatusCode::FORBIDDEN, "refused", "only the operator of this server may change or call tools").into_response(),
     }
 }
 

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Why TLS cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum TlsError {
     #[error("the certificate cannot be read from {}: {why}; it is a PEM file, the server's certificate first", path.display())]
     Certificate { path: PathBuf, why: String },

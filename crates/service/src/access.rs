@@ -105,7 +105,7 @@ impl Bind {
         if let Some(start) = &mut start_token {
             start.keep(globals, address, tls.is_some())?;
         }
-        guard.believe(config.proxy.trusted);
+        guard.trust_proxies(config.proxy.trusted);
         Ok(Listener { listener, address, guard, start_token, tls })
     }
 }

@@ -11,7 +11,7 @@ pub type Result<T> = std::result::Result<T, ServiceError>;
 /// What stopped a command or a service.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// An invalid option, configuration or name; the message says what to write instead.
+    /// An invalid option, configuration or name; the message has what to write instead.
     #[error("{0}")]
     Usage(String),
     /// A check failed, or something external did not work.

@@ -196,7 +196,7 @@ impl Servers {
         }
     }
 
-    /// The settings of the built-in servers. They write to Baton's data folder unless the configuration says otherwise.
+    /// The settings of the built-in servers. They write to Baton's data folder unless the configuration has another folder.
     fn builtins(
         &self,
         folder: &Path,

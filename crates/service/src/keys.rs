@@ -27,7 +27,7 @@ impl Keys {
         text.lines().next().map(|line| line.trim().to_owned()).filter(|line| !line.is_empty())
     }
 
-    /// Stores a key, or removes it. Says whether there was one to remove.
+    /// Stores a key, or removes it. Returns whether there was one to remove.
     pub(crate) fn set(&self, name: &str, value: Option<&str>) -> io::Result<bool> {
         let file = self.file(name)?;
         match value {

@@ -15,7 +15,7 @@
 //! # }
 //! ```
 //!
-//! - [`GlobalArgs`] says where everything is, [`Config`] is the configuration file, [`ModelOptions`] chooses models and tools.
+//! - [`GlobalArgs`] has where everything is, [`Config`] is the configuration file, [`ModelOptions`] chooses models and tools.
 //! - [`Service`] is the engine, the API, the page, the tool registry and LangServe's routes in one.
 //! - [`notices`] receives what a person may want to know meanwhile. This crate prints nothing.
 //!

@@ -304,7 +304,7 @@ async fn expire(library: std::sync::Weak<Inner>, age_max: Duration) {
     }
 }
 
-/// Tells the library what can be found while a refresh goes on, and the refresh what was uploaded meanwhile.
+/// Updates what the library can find while a refresh goes on, and gives the refresh what was uploaded meanwhile.
 struct Watcher(Arc<Inner>);
 
 impl RefreshWatcher for Watcher {

@@ -63,7 +63,7 @@ impl ModelOptions {
             None => {
                 let (models, choice) = self.models(config, is_quiet).await?;
                 if !is_quiet {
-                    say(&choice);
+                    print_choice(&choice);
                 }
                 (models, Some(choice))
             }
@@ -284,7 +284,7 @@ pub fn word(source: Source) -> &'static str {
 }
 
 /// Reports the chosen model and, without any model, how to get one.
-pub fn say(choice: &Choice) {
+pub fn print_choice(choice: &Choice) {
     let by = match choice.by {
         Source::Flag => "--model",
         Source::Configuration => "the configuration",

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_cannot_be_seen_are_never_called_gone() {
+    fn processes_that_cannot_be_seen_never_count_as_gone() {
         assert!(!is_gone(&renamed(|parts| parts[0].push('x'))), "another host");
         assert!(!is_gone(&renamed(|parts| parts[1].push('0'))), "another boot or container");
         for strange in ["", "/", "a/b/c", "0190c8f0a1b2", "host/boot/12/", "host/boot//7"] {
@@ -78,18 +78,18 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_gone_once_it_is_dead_even_before_it_is_buried() {
+    fn a_child_that_exited_counts_as_gone_before_it_is_reaped() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let began = started(child.id()).unwrap();
         let owner = renamed(|parts| (parts[2], parts[3]) = (child.id().to_string(), began.to_string()));
         assert!(!is_gone(&owner));
         child.kill().unwrap();
         // Not waited for yet: it exits shortly after the signal, and then is a zombie.
-        let dead = (0..500).any(|_| {
+        let is_detected = (0..500).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(10));
             is_gone(&owner)
         });
-        assert!(dead);
+        assert!(is_detected);
         child.wait().unwrap();
         assert!(is_gone(&owner));
     }

@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_flow_with_a_plan_can_have_it_approved_and_the_others_say_which_can() {
+    fn every_flow_with_a_plan_can_have_it_approved_and_the_others_name_those_that_can() {
         let registry = Registry::default();
         let planning = ["auto", "panel", "reason", "report", "research", "search", "supervise"];
         for flow in planning {

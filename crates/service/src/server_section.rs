@@ -38,7 +38,7 @@ impl<'de> Deserialize<'de> for ServerSection {
 }
 
 impl ServerSection {
-    /// The provider, with the client's secret from where the configuration says it is.
+    /// The provider, with the client's secret from where the configuration names it.
     pub(crate) fn provider(&self, key: &dyn Fn(&str) -> Option<String>) -> Result<Option<Oidc>> {
         let Some(settings) = &self.oidc else { return Ok(None) };
         let wrong = |why: String| ServiceError::Usage(format!("[server.oidc]: client_secret: {why}"));

@@ -1,6 +1,6 @@
 //! Keeps the folder of uploads equal to the files in the store, where several servers share one. The folder is then a copy: what is indexed and read.
 //!
-//! A list in the folder says which files came from the store, in which version. A file that is not in it was there before the store was shared, and is
+//! A list in the folder has which files came from the store, in which version. A file that is not in it was there before the store was shared, and is
 //! given to the store; one that is in it and no longer in the store was deleted on another server.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ pub(crate) struct SharedUploads {
 #[derive(Default, Serialize, Deserialize)]
 struct SyncedVersions {
     versions: BTreeMap<UserId, BTreeMap<String, u64>>,
-    /// What the store said when all of it was last compared. Not kept: after a start everything is compared.
+    /// The state of the store when all of it was last compared. Not kept: after a start everything is compared.
     #[serde(skip)]
     seen: u64,
 }
@@ -66,7 +66,7 @@ impl SharedUploads {
         Ok(true)
     }
 
-    /// Deletes a file for all servers and says whether there was one.
+    /// Deletes a file for all servers and returns whether there was one.
     pub(crate) async fn remove(&self, user: &UserId, name: &str) -> Result<bool, StoreError> {
         let mut known = self.known.lock().await;
         let was_there = self.files()?.remove(user, name).await?;
@@ -75,7 +75,7 @@ impl SharedUploads {
         Ok(was_there)
     }
 
-    /// Makes the folder equal to the store. Says whether anything changed here.
+    /// Makes the folder equal to the store. Returns whether anything changed here.
     pub(crate) async fn sync(&self) -> Result<bool, StoreError> {
         let mut known = self.known.lock().await;
         let Some((seen, listed)) = self.files()?.changed_since(known.seen).await? else { return Ok(false) };
@@ -177,7 +177,7 @@ impl SharedUploads {
 
     /// Returns when files of another server may have changed.
     pub(crate) async fn next_change(changes: &mut Option<tokio::sync::broadcast::Receiver<Change>>) {
-        let told = async {
+        let notified = async {
             while let Some(receiver) = changes {
                 match receiver.recv().await {
                     Ok(Change::Files) | Err(RecvError::Lagged(_)) => return,
@@ -188,7 +188,7 @@ impl SharedUploads {
             std::future::pending::<()>().await;
         };
         // Both mean: compare.
-        let _ = tokio::time::timeout(POLL, told).await;
+        let _ = tokio::time::timeout(POLL, notified).await;
     }
 
     pub(crate) fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {

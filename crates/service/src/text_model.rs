@@ -57,7 +57,7 @@ impl ModelOnDemand {
     /// `None` if there is no model: then the tool extracts sentences.
     pub async fn choose(model_options: ModelOptions, config: Config) -> Result<Option<Arc<dyn TextModel>>> {
         let choice = model_options.choose(&config).await?;
-        model_options::say(&choice);
+        model_options::print_choice(&choice);
         if choice.model.family == Family::Extract {
             return Ok(None);
         }

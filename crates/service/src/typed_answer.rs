@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_permission_is_given_by_word_letter_or_a_plain_yes_or_no() {
+    fn a_permission_is_given_by_name_letter_or_yes_or_no() {
         let words = ["once", "conversation", "tool", "server", "no"];
         let allow = json!({ "required": ["allow"], "properties": { "allow": { "enum": words } } });
         for word in words {

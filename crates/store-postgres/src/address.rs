@@ -39,14 +39,14 @@ impl Address {
         }
         let plain = if kept.is_empty() { base.to_owned() } else { format!("{base}?{}", kept.join("&")) };
         let mut config: Config = plain.parse().map_err(|error: tokio_postgres::Error| {
-            // Its source says what is wrong and repeats no values.
+            // Its source has what is wrong and repeats no values.
             let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
             format!("the store's URL cannot be read ({why}); it is written postgres://USER@HOST:PORT/DATABASE")
         })?;
         if config.get_hosts().is_empty() {
             return Err("the store's URL names no host; it is written postgres://USER@HOST:PORT/DATABASE".to_owned());
         }
-        // Off this machine, text that people wrote is encrypted unless the URL says otherwise.
+        // Off this machine, text that people wrote is encrypted unless the URL disables it.
         config.ssl_mode(mode.unwrap_or_else(|| if config.get_hosts().iter().all(is_here) { SslMode::Disable } else { SslMode::Require }));
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_MAX);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_are_reached_with_tls_unless_said_otherwise() {
+    fn other_machines_are_reached_with_tls_unless_disabled() {
         let mode = |url: &str| Address::parse(url).unwrap().config.get_ssl_mode();
         assert_eq!(mode("postgres://db.example/baton"), SslMode::Require);
         assert_eq!(mode("postgres://db.example/baton?sslmode=disable"), SslMode::Disable);

@@ -6,7 +6,7 @@ use store::Result;
 use tokio_postgres::Client;
 
 use crate::database::connect_to;
-use crate::error::in_our_words;
+use crate::error::to_store_error;
 use crate::{Address, PostgresSettings, PostgresStore};
 
 /// A schema for a benchmark. Call `drop_schema` at the end.
@@ -50,8 +50,8 @@ impl BenchSchema {
         for run in 0..clients as i64 {
             let client = connect_to(&self.address()).await?;
             // Every round has rows of its own.
-            let first: i64 = client.query_one("SELECT count(*) FROM bare", &[]).await.map_err(|error| in_our_words(&error, &name))?.get(0);
-            let insert = client.prepare("INSERT INTO bare VALUES ($1, $2, $3, $4)").await.map_err(|error| in_our_words(&error, &name))?;
+            let first: i64 = client.query_one("SELECT count(*) FROM bare", &[]).await.map_err(|error| to_store_error(&error, &name))?.get(0);
+            let insert = client.prepare("INSERT INTO bare VALUES ($1, $2, $3, $4)").await.map_err(|error| to_store_error(&error, &name))?;
             ready.push((client, insert, run, first));
         }
         let begun = Instant::now();
@@ -63,13 +63,13 @@ impl BenchSchema {
             Ok::<(), tokio_postgres::Error>(())
         });
         for end in futures::future::join_all(work).await {
-            end.map_err(|error| in_our_words(&error, &name))?;
+            end.map_err(|error| to_store_error(&error, &name))?;
         }
         Ok(begun.elapsed())
     }
 
     async fn run(&self, sql: &str) -> Result<()> {
         let client: Client = connect_to(&self.base).await?;
-        client.batch_execute(sql).await.map_err(|error| in_our_words(&error, &self.base.to_string()))
+        client.batch_execute(sql).await.map_err(|error| to_store_error(&error, &self.base.to_string()))
     }
 }

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Connection, Error, Row, Socket, Statement};
 
 use crate::address::Address;
-use crate::error::{Kind, detail, in_our_words, kind, unreachable};
+use crate::error::{Kind, detail, kind, to_store_error, unreachable};
 use crate::tls::{Stream, Tls};
 use crate::{PostgresSettings, migrate};
 
@@ -92,7 +92,7 @@ impl Database {
                 Err(error) => error,
             };
             if is_again || kind(&error) != Kind::Lost {
-                return Err(in_our_words(&error, &self.name()));
+                return Err(to_store_error(&error, &self.name()));
             }
             is_again = true;
         }

@@ -43,7 +43,7 @@ fn is_io(error: &Error) -> bool {
 }
 
 /// `name` is the database without its password.
-pub(crate) fn in_our_words(error: &Error, name: &str) -> StoreError {
+pub(crate) fn to_store_error(error: &Error, name: &str) -> StoreError {
     match error.code() {
         Some(&SqlState::DISK_FULL) => StoreError::Full { path: name.to_owned() },
         Some(&SqlState::QUERY_CANCELED) => {
@@ -59,7 +59,7 @@ pub(crate) fn unreachable(name: &str, why: &str) -> StoreError {
     StoreError::Unreachable { name: name.to_owned(), why: why.to_owned() }
 }
 
-/// tokio-postgres says only "db error" at the top.
+/// The outermost message of tokio-postgres is only "db error".
 pub(crate) fn detail(error: &Error) -> String {
     match error.as_db_error() {
         Some(db) => format!("{} ({})", db.message(), db.code().code()),

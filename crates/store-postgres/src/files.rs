@@ -18,7 +18,7 @@ impl SharedFiles for PostgresStore {
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] = [&user, &name, &file.bytes, &file.at_ms, &files_max, &bytes_max];
         let row = self.database.query_opt("SELECT baton_put_file($1, $2, $3, $4, $5, $6)", &params).await?;
         let version: Option<i64> = row.ok_or_else(no_reply)?.get(0);
-        self.tell(Change::Files);
+        self.notify(Change::Files);
         Ok(version.map(unsigned))
     }
 
@@ -30,7 +30,7 @@ impl SharedFiles for PostgresStore {
 
     async fn remove(&self, user: &UserId, name: &str) -> Result<bool> {
         let row = self.database.query_opt("SELECT baton_remove_file($1, $2)", &[&encode(user.as_str()), &encode(name)]).await?;
-        self.tell(Change::Files);
+        self.notify(Change::Files);
         first(row.as_ref())
     }
 

@@ -398,8 +398,8 @@ impl Store for PostgresStore {
         Ok(DeletionReport { deleted: vec![thread.clone()], threads: 1, runs: unsigned(row.get("runs")), bytes: unsigned(row.get("bytes")) })
     }
 
-    fn tell(&self, change: Change) {
-        // Where there is too much to tell, it is not told.
+    fn notify(&self, change: Change) {
+        // A full queue drops the notification.
         let _ = self.notifier.outgoing.try_send(change);
     }
 

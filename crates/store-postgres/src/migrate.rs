@@ -3,7 +3,7 @@
 use store::{Result, StoreError};
 use tokio_postgres::Client;
 
-use crate::error::in_our_words;
+use crate::error::to_store_error;
 
 /// One per schema version, in order. What was released is never edited.
 const MIGRATIONS: [&str; 7] = [
@@ -24,7 +24,7 @@ const VERSION: &str = "SELECT version FROM baton_schema";
 
 pub(crate) async fn migrate(client: &mut Client, name: &str) -> Result<()> {
     check_server(client, name).await?;
-    let failed = |error: tokio_postgres::Error| in_our_words(&error, name);
+    let failed = |error: tokio_postgres::Error| to_store_error(&error, name);
     if version(client, name).await? == Some(MIGRATIONS.len()) {
         return Ok(());
     }
@@ -42,7 +42,7 @@ pub(crate) async fn migrate(client: &mut Client, name: &str) -> Result<()> {
             Some("42501") => {
                 StoreError::Open { path: name.to_owned(), why: "this user may not create tables in it; grant CREATE on the schema".to_owned() }
             }
-            _ => in_our_words(&error, name),
+            _ => to_store_error(&error, name),
         })?;
     }
     let sql = "CREATE TABLE IF NOT EXISTS baton_schema (version integer NOT NULL); DELETE FROM baton_schema";
@@ -58,7 +58,7 @@ fn foreign(name: &str) -> StoreError {
 
 /// `None` where there are no tables yet.
 async fn version(client: &Client, name: &str) -> Result<Option<usize>> {
-    let failed = |error: tokio_postgres::Error| in_our_words(&error, name);
+    let failed = |error: tokio_postgres::Error| to_store_error(&error, name);
     // Reads the catalog itself: a look-up by name alone may answer from the session's cache, which knows nothing of tables that another server made since.
     let sql = "SELECT EXISTS (SELECT 1 FROM pg_class WHERE relname = 'baton_schema'
                    AND relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()))";
@@ -75,7 +75,7 @@ async fn version(client: &Client, name: &str) -> Result<Option<usize>> {
 
 async fn check_server(client: &Client, name: &str) -> Result<()> {
     let sql = "SELECT current_setting('server_version_num')::integer, current_setting('server_encoding'), coalesce(current_schema(), '')";
-    let row = client.query_one(sql, &[]).await.map_err(|error| in_our_words(&error, name))?;
+    let row = client.query_one(sql, &[]).await.map_err(|error| to_store_error(&error, name))?;
     let (version, encoding, schema): (i32, String, String) = (row.get(0), row.get(1), row.get(2));
     let why = match () {
         () if version < SERVER_VERSION_MIN => format!("it is Postgres {}; Baton needs 13 or newer", version / 10_000),

@@ -104,11 +104,11 @@ impl NotifyTask {
         let (client, mut connection) = self.database.connect().await?;
         let incoming = self.incoming.clone();
         let own_pid = Arc::new(AtomicI64::new(0));
-        let heard_pid = own_pid.clone();
+        let own = own_pid.clone();
         let driver = tokio::spawn(async move {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 if let AsyncMessage::Notification(notification) = message
-                    && i64::from(notification.process_id()) != heard_pid.load(Ordering::Relaxed)
+                    && i64::from(notification.process_id()) != own.load(Ordering::Relaxed)
                 {
                     forward(&incoming, &notification);
                 }
@@ -264,13 +264,13 @@ fn forward(incoming: &broadcast::Sender<Change>, notification: &Notification) {
     match serde_json::from_str::<Payload>(notification.payload()) {
         Ok(payload) => {
             // Fails if nobody listens at the moment.
-            let tell = |change| drop(incoming.send(change));
-            payload.runs.into_iter().map(|run| Change::Run(RunId::from(run))).for_each(tell);
-            payload.signals.into_iter().map(|run| Change::Signal(RunId::from(run))).for_each(tell);
-            payload.watched.into_iter().map(|run| Change::Watched(RunId::from(run))).for_each(tell);
-            payload.pieces.into_iter().map(Change::Piece).for_each(tell);
+            let publish = |change| drop(incoming.send(change));
+            payload.runs.into_iter().map(|run| Change::Run(RunId::from(run))).for_each(publish);
+            payload.signals.into_iter().map(|run| Change::Signal(RunId::from(run))).for_each(publish);
+            payload.watched.into_iter().map(|run| Change::Watched(RunId::from(run))).for_each(publish);
+            payload.pieces.into_iter().map(Change::Piece).for_each(publish);
             if payload.files {
-                tell(Change::Files);
+                publish(Change::Files);
             }
         }
         Err(error) => tracing::debug!("a notification of another program was ignored: {error}"),
@@ -309,12 +309,12 @@ mod tests {
         add_piece(&mut gathered, piece("c", "\u{1}".repeat(5_000)));
         let made = piece_payloads(gathered);
         assert!(made.iter().all(|payload| payload.len() < 8_000));
-        let told = |run: &str| -> String {
+        let text_of = |run: &str| -> String {
             let all = made.iter().flat_map(|payload| serde_json::from_str::<Payload>(payload).unwrap().pieces);
             all.filter(|piece| piece.run.as_str() == run).map(|piece| piece.text).collect()
         };
-        assert_eq!(told("a"), (0..400).map(|n| format!("{n}\u{1}é")).collect::<String>());
-        assert_eq!((told("b").len(), told("c").len()), (400, 5_000));
+        assert_eq!(text_of("a"), (0..400).map(|n| format!("{n}\u{1}é")).collect::<String>());
+        assert_eq!((text_of("b").len(), text_of("c").len()), (400, 5_000));
         assert!(piece_payloads(vec![piece("d", "y".repeat(1 << 20))]).len() <= PIECES_BYTES_MAX / PIECE_BYTES_MAX);
     }
 }

@@ -237,7 +237,7 @@ pub(crate) fn damaged(database: &Database, why: &str) -> StoreError {
     StoreError::Damaged { path: database.name(), why: why.to_owned() }
 }
 
-/// Postgres counts with a sign; the upper half of our numbers is stored as its negatives and comes back whole.
+/// Postgres counts with a sign; the upper half of our numbers is stored as its negatives and converted back.
 pub(crate) fn unsigned(number: i64) -> u64 {
     number as u64
 }

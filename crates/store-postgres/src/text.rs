@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_text_comes_back() {
+    fn any_text_is_decoded_as_it_was_encoded() {
         for text in ["", "plain", "a\0b", "\0\0", "\u{FFFFE}", "\u{FFFFE}0\0", "é\0ü"] {
             let encoded = encode(text).into_owned();
             assert!(!encoded.contains('\0'));

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::{IsNull, ToSql, Type, private::BytesMut, to_sql_checked};
 
 use crate::PostgresStore;
-use crate::error::in_our_words;
+use crate::error::to_store_error;
 use crate::read::number;
 use crate::text::{decode, encode};
 
@@ -26,7 +26,7 @@ impl Transfer for PostgresStore {
 
     async fn put_rows(&self, table: &Table, rows: Vec<Vec<Cell>>) -> Result<()> {
         let name = self.database.name();
-        let failed = |error: tokio_postgres::Error| in_our_words(&error, &name);
+        let failed = |error: tokio_postgres::Error| to_store_error(&error, &name);
         let mut session = self.database.session().await.map_err(failed)?;
         let transaction = session.client.transaction().await.map_err(failed)?;
         let columns: Vec<String> = table.columns.iter().map(|name| column(name)).collect();

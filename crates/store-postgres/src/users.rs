@@ -119,7 +119,7 @@ pub(crate) async fn token(database: &Database, digest: &[u8; 32], now_ms: i64) -
     database.query_opt(&sql, &[&digest.as_slice(), &now_ms]).await?.map(|row| token_row(database, &row)).transpose()
 }
 
-/// Those that people were given; sessions are not listed.
+/// The tokens that people were given; sessions are not listed.
 pub(crate) async fn tokens(database: &Database) -> Result<Vec<TokenRow>> {
     let sql = format!("SELECT {TOKEN_COLUMNS} FROM tokens WHERE made_with IS NULL ORDER BY id");
     database.query(&sql, &[]).await?.iter().map(|row| token_row(database, row)).collect()

@@ -150,7 +150,7 @@ pub(crate) fn committed(row: Option<&Row>, wanted: &Refusable) -> Result<u64> {
     }
 }
 
-/// What an error says about a commit that was refused.
+/// Why a commit was refused, from its error.
 pub(crate) struct Refusable {
     pub(crate) run: graph::RunId,
     pub(crate) thread: ThreadId,

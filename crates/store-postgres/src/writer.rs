@@ -24,7 +24,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Row};
 
 use crate::database::{Database, Session};
-use crate::error::{Kind, detail, in_our_words, kind, unreachable};
+use crate::error::{Kind, detail, kind, to_store_error, unreachable};
 
 /// Writes that may wait. More of them wait for room.
 const QUEUE_MAX: usize = 1_024;
@@ -75,8 +75,8 @@ impl Writer {
     /// `number` is this writer's own in the database.
     pub(crate) fn start(database: Arc<Database>, number: i64, patience: Duration, statement_max: Duration, changes: mpsc::Sender<Change>) -> Writer {
         let (queue, queued) = mpsc::channel(QUEUE_MAX);
-        let desk = WriterTask { database, number, patience, attempt_max: 2 * statement_max, group_number: 0, session: None, changes };
-        tokio::spawn(desk.work(queued));
+        let writer = WriterTask { database, number, patience, attempt_max: 2 * statement_max, group_number: 0, session: None, changes };
+        tokio::spawn(writer.work(queued));
         Writer { queue }
     }
 
@@ -203,7 +203,7 @@ impl WriterTask {
                     collisions += 1;
                     sleep(Duration::from_millis(u64::from(collisions) * 5)).await;
                 }
-                Kind::Collision | Kind::Final | Kind::Lost => return Err(GroupError::Error(in_our_words(&error, &name))),
+                Kind::Collision | Kind::Final | Kind::Lost => return Err(GroupError::Error(to_store_error(&error, &name))),
             }
         }
     }
@@ -221,7 +221,7 @@ impl WriterTask {
             };
             let deadline = *deadline.get_or_insert(Instant::now() + self.patience);
             if kind(&error) == Kind::Final || Instant::now() + pause > deadline {
-                return Err(in_our_words(&error, &self.database.name()));
+                return Err(to_store_error(&error, &self.database.name()));
             }
             tracing::warn!("{} cannot be reached, trying again: {}", self.database.name(), detail(&error));
             sleep(pause).await;
@@ -240,7 +240,9 @@ impl WriterTask {
                     self.session = Some(session);
                     return Ok(row.get::<_, i64>(0) >= group_number);
                 }
-                Err(error) if deadline.is_some_and(|deadline| Instant::now() > deadline) => return Err(in_our_words(&error, &self.database.name())),
+                Err(error) if deadline.is_some_and(|deadline| Instant::now() > deadline) => {
+                    return Err(to_store_error(&error, &self.database.name()));
+                }
                 Err(_) => sleep(RECONNECT_FIRST).await,
             }
         }

@@ -1,7 +1,7 @@
 use graph::{RunId, ThreadId};
 
 /// Why a store did not do it. Nothing was written.
-#[expect(missing_docs, reason = "the message of each variant says what it means")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum StoreError {
     #[error("another process took over thread {thread}; this one must stop writing to it")]

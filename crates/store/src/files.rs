@@ -40,7 +40,7 @@ pub trait SharedFiles: Send + Sync {
     async fn put(&self, file: NewFile) -> Result<Option<u64>>;
     /// The newest content with its version.
     async fn get(&self, user: &UserId, name: &str) -> Result<Option<(u64, Vec<u8>)>>;
-    /// Deletes a file and says whether there was one.
+    /// Deletes a file and returns whether there was one.
     async fn remove(&self, user: &UserId, name: &str) -> Result<bool>;
     /// All files of all users, if something changed since `seen`; `None` otherwise. `seen` is what the last call returned, 0 at first.
     async fn changed_since(&self, seen: u64) -> Result<Option<(u64, Vec<FileVersion>)>>;

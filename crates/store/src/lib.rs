@@ -59,7 +59,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes the right to write to a thread, making the thread if there is none. Held until released, or until its owner has
     /// not renewed in time; then the next one gets it, with a higher fence. Taking what one holds gives the same fence again.
-    /// `Held` says who has it and until when.
+    /// `Held` has its holder and until when.
     async fn claim(&self, thread: &ThreadId, owner: &str, now_ms: i64, until_ms: i64) -> Result<Lease>;
     /// Keeps everything this owner has claimed until the given time.
     async fn renew(&self, owner: &str, until_ms: i64) -> Result<()>;
@@ -103,7 +103,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// What runs left for later ones, newest first; what is out of date is not among it.
     async fn notes(&self, filter: NoteFilter) -> Result<Vec<NoteRow>>;
-    /// Forgets one of a user's notes, or all of them. Says how many there were.
+    /// Forgets one of a user's notes, or all of them. Returns how many there were.
     async fn forget(&self, user: &UserId, note: Option<u64>) -> Result<u64>;
     /// What a user likes, by name.
     async fn preferences(&self, user: &UserId) -> Result<BTreeMap<String, Value>>;
@@ -114,18 +114,18 @@ pub trait Store: Send + Sync + 'static {
     async fn keep_token(&self, token: NewToken) -> Result<u64>;
     /// The token with this digest, unless it has expired. The caller checks whether the token that created it still exists.
     async fn token(&self, digest: &[u8; 32], now_ms: i64) -> Result<Option<TokenRow>>;
-    /// Those that people were given, in the order they were made; what was made with another is not among them.
+    /// The tokens that people were given, in the order they were made; those that were made with another are not among them.
     async fn tokens(&self) -> Result<Vec<TokenRow>>;
-    /// Lets a token work until then and no longer. Says whether there was one.
+    /// Makes a token valid until then and no longer. Returns whether there was one.
     async fn expire_token(&self, token: u64, until_ms: i64) -> Result<bool>;
-    /// Takes one back, with all that was made with it. Says whether there was one.
+    /// Takes one back, with all that was made with it. Returns whether there was one.
     async fn drop_token(&self, token: u64) -> Result<bool>;
 
     /// What a user allowed for good, in the order it was allowed.
     async fn permissions(&self, user: &UserId) -> Result<Vec<PermissionRow>>;
-    /// Allows something for good, and says its number. What is allowed already keeps its number and its time.
+    /// Allows something for good, and returns its number. What is allowed already keeps its number and its time.
     async fn keep_permission(&self, permission: NewPermission) -> Result<u64>;
-    /// Takes one of a user's permissions back. Says whether there was one.
+    /// Takes one of a user's permissions back. Returns whether there was one.
     async fn revoke_permission(&self, user: &UserId, permission: u64) -> Result<bool>;
 
     /// Everybody of whom something is kept, by name.
@@ -139,7 +139,7 @@ pub trait Store: Send + Sync + 'static {
     /// In the order of their keys. Fewer than `limit` are returned once they have [`RECORDS_LISTED_BYTES_MAX`] bytes: the next page begins after the last one
     /// until there are none.
     async fn records(&self, filter: RecordFilter) -> Result<Vec<RecordRow>>;
-    /// Deletes a document. Says whether there was one.
+    /// Deletes a document. Returns whether there was one.
     async fn drop_record(&self, user: &UserId, kind: &str, key: &str) -> Result<bool>;
 
     /// Deletes threads with their messages, runs, journals and what was learnt in them, and gives the space back. A thread with an unfinished run or a
@@ -148,13 +148,13 @@ pub trait Store: Send + Sync + 'static {
     /// Deletes a thread in any state, unless it is held.
     async fn delete_thread(&self, thread: &ThreadId, now_ms: i64) -> Result<DeletionReport>;
 
-    /// What other processes write from now on, where the store can say so. Changes may be missing, so waiters also poll.
+    /// What other processes write from now on, where the store can notify. Changes may be missing, so waiters also poll.
     fn changes(&self) -> Option<tokio::sync::broadcast::Receiver<Change>> {
         None
     }
 
-    /// Tells other processes something that is not written, where the store can. It may get lost, and never waits.
-    fn tell(&self, _change: Change) {}
+    /// Notifies other processes of something that is not written, where the store can. It may get lost, and never waits.
+    fn notify(&self, _change: Change) {}
 
     /// The files of users that all processes share, where the store keeps them; `None` where they lie on this machine's disk alone.
     fn files(&self) -> Option<&dyn SharedFiles> {

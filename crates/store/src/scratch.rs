@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn many_rows_are_cut_and_said_to_be() {
+    fn many_rows_are_cut_and_marked() {
         let (_folder, scratch) = scratch();
         let many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600) SELECT i FROM n";
         let found = scratch.query(many).unwrap();

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 
 use crate::Result;
 
-/// Who makes something of a file.
+/// The processed form of a file, or who makes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Share {
     /// It is there.

@@ -26,6 +26,6 @@ pub trait SharedValues: Send + Sync {
     async fn value(&self, space: &str, name: &str) -> Result<Option<(u64, Vec<u8>)>>;
     /// Keeps a value and returns its version, which is never used twice; `None`, and nothing is kept, if the version to be replaced is not the last.
     async fn put_value(&self, value: NewValue) -> Result<Option<u64>>;
-    /// Deletes a value and says whether there was one.
+    /// Deletes a value and returns whether there was one.
     async fn drop_value(&self, space: &str, name: &str) -> Result<bool>;
 }

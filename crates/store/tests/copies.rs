@@ -44,7 +44,7 @@ async fn a_copy_is_whole_while_others_write() {
 }
 
 #[test]
-fn whoever_has_a_database_open_is_noticed() {
+fn processes_that_have_a_database_open_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     assert!(!is_in_use(&path).unwrap());

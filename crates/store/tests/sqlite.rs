@@ -200,7 +200,7 @@ async fn two_processes_writing_at_once_lose_nothing() {
 }
 
 #[test]
-fn the_file_says_what_it_is() {
+fn the_file_has_its_application_id_version_and_modes() {
     let (_folder, path) = folder();
     let _store = open(&path).unwrap();
     let raw = Connection::open(&path).unwrap();
@@ -264,7 +264,7 @@ fn a_file_that_is_not_sqlite_is_refused() {
 }
 
 #[test]
-fn a_strangers_database_is_refused() {
+fn a_database_of_another_program_is_refused() {
     for sql in ["CREATE TABLE t (x)", "PRAGMA application_id = 77", "CREATE TABLE t (x); PRAGMA journal_mode = WAL", "PRAGMA user_version = 1"] {
         let (_folder, path) = folder();
         Connection::open(&path).unwrap().execute_batch(sql).unwrap();
@@ -292,7 +292,7 @@ async fn a_newer_database_is_refused() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_opened_is_said_to_be() {
+async fn a_path_that_cannot_be_opened_is_an_error_that_names_it() {
     let (folder, _) = folder();
     for path in [folder.path().join("no/such/folder.db"), folder.path().to_owned()] {
         let error = open(&path).err().expect("there is nothing to open");

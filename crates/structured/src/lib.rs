@@ -30,7 +30,7 @@ pub struct ValidJson {
 
 /// Why a reply gave no value that fits its schema.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum NotJson {
     #[error("there is no JSON in the reply: {text:?}")]
     Nothing { text: String },
@@ -40,7 +40,7 @@ pub enum NotJson {
     Schema(String),
 }
 
-/// Bytes of an unusable reply that an error message shows; the flow gets all of it as `Failure::said`.
+/// Bytes of an unusable reply that an error message shows; the flow gets all of it as `Failure::output`.
 const SHOWN_BYTES_MAX: usize = 400;
 const ERRORS_MAX: usize = 5;
 /// Longer texts are parsed but not repaired.
@@ -240,7 +240,7 @@ pub struct Validator {
 }
 
 impl Validator {
-    /// The error says what is wrong with the schema.
+    /// The error is what is wrong with the schema.
     pub fn new(schema: Value) -> Result<Validator, String> {
         cost::check_schema(&schema)?;
         let patterns = PatternOptions::fancy_regex()

@@ -56,7 +56,7 @@ fn reports_whether_it_was_repaired() {
 }
 
 #[test]
-fn a_reply_that_cannot_be_repaired_is_an_error_that_says_why() {
+fn a_reply_that_cannot_be_repaired_is_an_error_with_a_reason() {
     let unfit = read(r#"{"steps": [], "n": -1}"#, &plan()).unwrap_err();
     let words = unfit.to_string();
     assert!(words.contains("/steps") && words.contains("/n"), "{words}");

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_end_in_what_tells_them_apart() {
+    fn the_end_of_an_id_is_highlighted() {
         assert_eq!(short(&RunId::from("0190aaaabbbbcccc")), ("0190aaaa", "bbbbcccc"));
         assert_eq!(short(&RunId::from("r1")), ("", "r1"));
     }

@@ -23,7 +23,7 @@ pub struct Kind {
     pub port: u16,
     /// Trust level of its passages.
     pub trust: Trust,
-    /// Builds the server; the error says which setting is missing.
+    /// Builds the server; the error names the missing setting.
     pub make: fn(&Kind, &Settings) -> Result<Builtin, String>,
 }
 

@@ -70,17 +70,17 @@ async fn calculate(takes: CalcArguments, turns: Arc<Semaphore>) -> Result<ToolOu
     let turn = turns.acquire_owned().await.map_err(|_| ToolError("the calculator is closing".into()))?;
     let stop = Stop { over: Arc::new(AtomicBool::new(false)), end: Instant::now() + TIME_MAX };
     let _gone = StopOnDrop(Arc::clone(&stop.over));
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     let (input, rates) = (with_days(&with_marked_dates(&with_operators(&expression)))?, takes.rates.unwrap_or_default());
     let work = move || {
         let end = evaluate(&input, rates, &stop);
         drop(turn);
         // The caller may be gone.
-        let _ = tell.send(end);
+        let _ = sender.send(end);
     };
     let spawned = std::thread::Builder::new().name("calc".into()).stack_size(STACK_BYTES).spawn(work);
     spawned.map_err(|error| ToolError(format!("no thread to calculate on: {error}; try again")))?;
-    let end = match tokio::time::timeout(TIME_MAX + Duration::from_millis(500), told).await {
+    let end = match tokio::time::timeout(TIME_MAX + Duration::from_millis(500), receiver).await {
         Ok(Ok(end)) => end,
         Ok(Err(_)) => Err("the calculator stumbled over this expression; write it in another way".to_owned()),
         Err(_) => Err("interrupted".to_owned()),
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mistakes_say_what_to_do() {
+    async fn errors_name_the_next_step() {
         let calc = session("calc").await;
         let rows = [
             (json!({"expression": ""}), "empty"),
@@ -334,8 +334,8 @@ mod tests {
             (json!({"expr": "1"}), "expression (string, required)"),
             (json!({"expression": 5}), "expression (string, required)"),
         ];
-        for (arguments, says) in rows {
-            calc.refuses("calculate", arguments, &[says]).await;
+        for (arguments, part) in rows {
+            calc.refuses("calculate", arguments, &[part]).await;
         }
     }
 

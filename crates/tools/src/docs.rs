@@ -311,7 +311,7 @@ mod tests {
         result
     }
 
-    fn said(result: &CallToolResult) -> String {
+    fn text_of(result: &CallToolResult) -> String {
         serde_json::to_value(&result.content).unwrap()[0]["text"].as_str().unwrap().to_owned()
     }
 
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(passage["place"], "Guide > Leases, line 5");
         assert!(passage["at"].as_str().unwrap().ends_with('Z'));
         assert_eq!(data["passages"].as_array().unwrap().len(), 1);
-        assert!(said(&result).contains("A lease is renewed"));
+        assert!(text_of(&result).contains("A lease is renewed"));
     }
 
     #[tokio::test]
@@ -357,23 +357,23 @@ mod tests {
         for file in [".secret.md", "../../etc/passwd", "/etc/passwd", "guide.md/../.secret.md", ""] {
             let result = call(&place, "read", json!({ "file": file })).await;
             assert_eq!(result.is_error, Some(true), "{file}");
-            assert!(said(&result).contains("use a path that a search gave"), "{}", said(&result));
+            assert!(text_of(&result).contains("use a path that a search gave"), "{}", text_of(&result));
         }
         #[cfg(unix)]
         {
             fs::remove_file(place.folder.path().join("guide.md")).unwrap();
             std::os::unix::fs::symlink("/etc/passwd", place.folder.path().join("guide.md")).unwrap();
             let result = call(&place, "read", json!({"file": "guide.md"})).await;
-            assert!(said(&result).contains("leads out of the folders"), "{}", said(&result));
+            assert!(text_of(&result).contains("leads out of the folders"), "{}", text_of(&result));
         }
     }
 
     #[tokio::test]
     async fn mistakes_are_words() {
         let place = place();
-        assert!(said(&call(&place, "search", json!({"query": "  "})).await).contains("`query` is empty"));
+        assert!(text_of(&call(&place, "search", json!({"query": "  "})).await).contains("`query` is empty"));
         call(&place, "search", json!({"query": "lease"})).await;
-        assert!(said(&call(&place, "read", json!({"file": "guide.md", "from": 99})).await).contains("ends at 9"));
-        assert!(said(&call(&place, "search", json!({"query": "zebra"})).await).contains("Nothing was found"));
+        assert!(text_of(&call(&place, "read", json!({"file": "guide.md", "from": 99})).await).contains("ends at 9"));
+        assert!(text_of(&call(&place, "search", json!({"query": "zebra"})).await).contains("Nothing was found"));
     }
 }

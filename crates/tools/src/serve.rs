@@ -25,8 +25,8 @@ pub fn router(builtin: &Arc<Builtin>) -> axum::Router {
     builtin.router(config())
 }
 
-/// Serves every account of this machine until it is dropped. `told` receives the address, for port 0.
-pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(SocketAddr)) -> Result<(), String> {
+/// Serves every account of this machine until it is dropped. `on_listening` receives the address, for port 0.
+pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, on_listening: impl FnOnce(SocketAddr)) -> Result<(), String> {
     if !address.ip().is_loopback() {
         return Err(format!("{address} is not of this machine; a built-in server listens on 127.0.0.1 or [::1] only"));
     }
@@ -34,7 +34,7 @@ pub async fn http(builtin: Arc<Builtin>, address: SocketAddr, told: impl FnOnce(
         .await
         .map_err(|error| format!("cannot listen on {address}: {error}; choose another port with --port, or stop the program that uses this one"))?;
     let address = listener.local_addr().map_err(|error| format!("the address is not known: {error}"))?;
-    told(address);
+    on_listening(address);
     axum::serve(listener, router(&builtin)).await.map_err(|error| format!("serving broke off: {error}"))
 }
 

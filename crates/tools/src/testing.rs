@@ -65,11 +65,11 @@ impl Session {
         reply
     }
 
-    pub(crate) async fn refuses(&self, tool: &str, arguments: Value, says: &[&str]) -> String {
+    pub(crate) async fn refuses(&self, tool: &str, arguments: Value, parts: &[&str]) -> String {
         let shown: String = arguments.to_string().chars().take(200).collect();
         let reply = self.call_any(tool, arguments).await;
         assert!(reply.is_error, "{tool} {shown} was not refused: {}", reply.text);
-        for part in says {
+        for part in parts {
             assert!(reply.text.contains(part), "{tool} {shown}: `{part}` is not in: {}", reply.text);
         }
         reply.text

@@ -25,7 +25,7 @@ fn the_list_has_no_doubles() {
 }
 
 #[test]
-fn what_cannot_be_built_says_what_it_lacks() {
+fn a_server_without_a_setting_is_an_error_that_names_it() {
     let (ready, unready) = crate::all(&Settings::bare());
     assert_eq!(ready.len() + unready.len(), crate::KINDS.len());
     let files = unready.iter().find(|lack| lack.name == "files").expect("files needs a folder");
@@ -33,7 +33,7 @@ fn what_cannot_be_built_says_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn tools_say_all_that_the_engine_relies_on() {
+async fn tools_have_all_annotations_that_the_engine_relies_on() {
     let root = tempfile::tempdir().unwrap();
     let (ready, _) = crate::all(&settings(root.path()));
     for builtin in ready {
@@ -41,8 +41,8 @@ async fn tools_say_all_that_the_engine_relies_on() {
         let session = session_of(builtin).await;
         assert!(!session.tools.is_empty(), "{name}");
         for tool in &session.tools {
-            let said = tool.annotations.as_ref().unwrap_or_else(|| panic!("{name}.{} has no annotations", tool.name));
-            let all = [said.read_only_hint, said.idempotent_hint, said.destructive_hint, said.open_world_hint];
+            let hints = tool.annotations.as_ref().unwrap_or_else(|| panic!("{name}.{} has no annotations", tool.name));
+            let all = [hints.read_only_hint, hints.idempotent_hint, hints.destructive_hint, hints.open_world_hint];
             assert!(all.iter().all(Option::is_some), "{name}.{}", tool.name);
             assert!(tool.output_schema.is_some(), "{name}.{}", tool.name);
             assert!(tool.description.as_ref().is_some_and(|about| about.len() > 40), "{name}.{}", tool.name);
@@ -68,20 +68,20 @@ async fn wrong_arguments_are_answered_with_right_ones() {
         ("stories", "search_stories", "query"),
     ] {
         let session = session_with(server, &settings(root.path())).await;
-        let says = format!("{required} (string, required)");
-        session.refuses(tool, json!({required: {"deep": [1]}}), &[tool, &says]).await;
-        session.refuses(tool, json!({required: "x", "wibble": 1}), &["wibble", &says]).await;
+        let part = format!("{required} (string, required)");
+        session.refuses(tool, json!({required: {"deep": [1]}}), &[tool, &part]).await;
+        session.refuses(tool, json!({required: "x", "wibble": 1}), &["wibble", &part]).await;
         if tool != "list" {
-            session.refuses(tool, json!({}), &[&says]).await;
+            session.refuses(tool, json!({}), &[&part]).await;
         }
     }
 }
 
 #[tokio::test]
 async fn the_same_over_http() {
-    let (told, address) = tokio::sync::oneshot::channel();
+    let (sender, address) = tokio::sync::oneshot::channel();
     let builtin = crate::kind("calc").unwrap().build(&Settings::bare()).unwrap();
-    let listening = serve::http(builtin, "127.0.0.1:0".parse().unwrap(), move |address| told.send(address).unwrap());
+    let listening = serve::http(builtin, "127.0.0.1:0".parse().unwrap(), move |address| sender.send(address).unwrap());
     let server = tokio::spawn(listening);
     let address = address.await.unwrap();
     let url = format!("http://{address}/mcp");

@@ -165,13 +165,13 @@ impl ServerHandler for Toolset {
     }
 }
 
-fn reply<O: Serialize>(said: ToolOutput<O>) -> Result<CallToolResult, ToolError> {
-    let data = serde_json::to_value(said.data).map_err(|error| ToolError(format!("the reply cannot be written as JSON: {error}")))?;
-    let weight = said.text.len() + data.to_string().len();
+fn reply<O: Serialize>(output: ToolOutput<O>) -> Result<CallToolResult, ToolError> {
+    let data = serde_json::to_value(output.data).map_err(|error| ToolError(format!("the reply cannot be written as JSON: {error}")))?;
+    let weight = output.text.len() + data.to_string().len();
     if weight > REPLY_BYTES_MAX {
         return Err(ToolError(format!("the reply has {weight} bytes, more than the {REPLY_BYTES_MAX} allowed; ask for less")));
     }
-    let mut result = CallToolResult::success(vec![ContentBlock::text(said.text)]);
+    let mut result = CallToolResult::success(vec![ContentBlock::text(output.text)]);
     result.structured_content = Some(data);
     Ok(result)
 }

@@ -61,7 +61,7 @@ fn p3_messages_of_ours_have_langchains_fields() {
 }
 
 #[test]
-fn p3_short_forms_are_read_and_what_is_no_message_says_why() {
+fn p3_short_forms_are_read_and_invalid_messages_are_errors_with_a_reason() {
     for (short, kind) in [
         (json!("hi"), "human"),
         (json!(["user", "hi"]), "human"),
@@ -87,7 +87,7 @@ fn p3_short_forms_are_read_and_what_is_no_message_says_why() {
 }
 
 #[test]
-fn p3_what_a_real_server_says_is_read() {
+fn p3_replies_of_a_real_server_are_read() {
     let golden = golden("server");
     let invoked: InvokeResponse = serde_json::from_value(golden["invoke"]["body"].clone()).unwrap();
     let state: State = serde_json::from_value(invoked.output.clone()).unwrap();

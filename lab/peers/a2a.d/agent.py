@@ -26,7 +26,7 @@ class Oceanographer(AgentExecutor):
             await event_queue.enqueue_event(task)
         updater = TaskUpdater(event_queue, task.id, task.context_id)
         await updater.start_work()
-        said = context.get_user_input()
+        request = context.get_user_input()
         if mode == "asking" and is_new:
             return await updater.requires_input(new_text_message("Which sea?", task_id=task.id, context_id=task.context_id))
         if mode == "failing":
@@ -38,7 +38,7 @@ class Oceanographer(AgentExecutor):
             with open(os.environ["BEGUN"], "a") as begun:
                 begun.write("x")
             await asyncio.sleep(5)
-        await updater.add_artifact([new_text_part(f"The moon raises them. You said: {said}")], name="answer")
+        await updater.add_artifact([new_text_part(f"The moon raises them. You said: {request}")], name="answer")
         await updater.complete()
 
     async def cancel(self, context, event_queue):

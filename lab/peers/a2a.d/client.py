@@ -95,9 +95,9 @@ class Client:
         await self.http.aclose()
 
     async def send(self, *words, **more):
-        told = [one async for one in self.plain.send_message(request(*words, **more))]
-        assert len(told) == 1 and told[0].HasField("task"), told
-        return told[0].task
+        events = [one async for one in self.plain.send_message(request(*words, **more))]
+        assert len(events) == 1 and events[0].HasField("task"), events
+        return events[0].task
 
     async def get(self, task, **more):
         return await self.plain.get_task(GetTaskRequest(id=task, **more))
@@ -133,7 +133,7 @@ async def card(ada, bob):
     assert [one.protocol_binding for one in ada.card.supported_interfaces] == BINDINGS, ada.card
     extended = await ada.plain.get_extended_agent_card(GetExtendedAgentCardRequest())
     assert extended.name == ada.card.name
-    # Anybody may read the public one, and it says that a token is needed.
+    # Anybody may read the public one, and it states that a token is needed.
     async with httpx.AsyncClient() as nobody:
         found = await A2ACardResolver(nobody, ada.url).get_agent_card()
         assert found.security_requirements and (await nobody.post(f"{ada.url}/a2a", json={})).status_code == 401
@@ -160,14 +160,14 @@ async def send(ada, bob):
 
 
 async def stream(ada, bob):
-    told = [one async for one in ada.streams.send_message(request("what are tides?", flow="direct"))]
-    kinds = [one.WhichOneof("payload") for one in told]
-    assert kinds[0] == "task" and told[0].task.status.state == TaskState.TASK_STATE_SUBMITTED, told[0]
-    pieces = [one.artifact_update for one in told if one.artifact_update.artifact.artifact_id == "answer"]
+    events = [one async for one in ada.streams.send_message(request("what are tides?", flow="direct"))]
+    kinds = [one.WhichOneof("payload") for one in events]
+    assert kinds[0] == "task" and events[0].task.status.state == TaskState.TASK_STATE_SUBMITTED, events[0]
+    pieces = [one.artifact_update for one in events if one.artifact_update.artifact.artifact_id == "answer"]
     assert len(pieces) > 3 and not pieces[0].append and all(piece.append for piece in pieces[1:]) and pieces[-1].last_chunk, pieces
     text = "".join(part.text for piece in pieces for part in piece.artifact.parts)
-    assert told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, told[-1]
-    assert text == answer(await ada.get(told[0].task.id)) and text.startswith(TIDES), text
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, events[-1]
+    assert text == answer(await ada.get(events[0].task.id)) and text.startswith(TIDES), text
 
 
 async def question(ada, bob):
@@ -178,8 +178,8 @@ async def question(ada, bob):
     await refused(errors.InvalidParamsError, ada.plain.send_message(request("perhaps", task=asks.id)))
     await refused(errors.InvalidParamsError, ada.plain.send_message(request("yes", task=asks.id, context="another")))
     await refused(errors.TaskNotFoundError, bob.plain.send_message(request("yes", task=asks.id)))
-    told = [one async for one in ada.streams.send_message(request("yes", task=asks.id, context=asks.context_id))]
-    assert told[0].task.id == asks.id and told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, told
+    events = [one async for one in ada.streams.send_message(request("yes", task=asks.id, context=asks.context_id))]
+    assert events[0].task.id == asks.id and events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, events
     done = await ada.get(asks.id)
     assert "moon" in answer(done) and [one.role for one in done.history] == [Role.ROLE_USER, Role.ROLE_AGENT, Role.ROLE_USER], done
     assert len((await ada.get(asks.id, history_length=1)).history) == 1
@@ -214,10 +214,10 @@ async def resubscribe(ada, bob):
     task = (await anext(going)).task.id
     await anext(going)
     await going.aclose()
-    told = [one async for one in ada.streams.subscribe(SubscribeToTaskRequest(id=task))]
-    assert told[0].task.id == task and told[0].task.status.state == TaskState.TASK_STATE_WORKING, told[0]
-    assert told[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, told
-    assert "Slowly" in "".join(part.text for one in told if one.HasField("artifact_update") for part in one.artifact_update.artifact.parts), told
+    events = [one async for one in ada.streams.subscribe(SubscribeToTaskRequest(id=task))]
+    assert events[0].task.id == task and events[0].task.status.state == TaskState.TASK_STATE_WORKING, events[0]
+    assert events[-1].status_update.status.state == TaskState.TASK_STATE_COMPLETED, events
+    assert "Slowly" in "".join(part.text for one in events if one.HasField("artifact_update") for part in one.artifact_update.artifact.parts), events
     await refused(errors.UnsupportedOperationError, ada.streams.subscribe(SubscribeToTaskRequest(id=task)))
 
 
@@ -242,11 +242,11 @@ async def fails(ada, bob):
 
 
 class Receiver(BaseHTTPRequestHandler):
-    heard = []
+    received = []
 
     def do_POST(self):
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        Receiver.heard.append((dict(self.headers), body))
+        Receiver.received.append((dict(self.headers), body))
         self.send_response(200)
         self.end_headers()
 
@@ -259,13 +259,13 @@ async def push(ada, bob):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     hook = f"http://127.0.0.1:{server.server_port}/hook"
     config = TaskPushNotificationConfig(url=hook, token="sesame")
-    Receiver.heard.clear()
+    Receiver.received.clear()
     asks = await ada.send("what are tides?", flow="research", approve=True, push=config)
-    state = lambda: [body["task"]["status"]["state"] for _, body in Receiver.heard if body["task"]["id"] == asks.id]
-    await told(lambda: state() == ["TASK_STATE_INPUT_REQUIRED"])
-    assert {name.lower(): value for name, value in Receiver.heard[0][0].items()}["x-a2a-notification-token"] == "sesame"
+    state = lambda: [body["task"]["status"]["state"] for _, body in Receiver.received if body["task"]["id"] == asks.id]
+    await wait_until(lambda: state() == ["TASK_STATE_INPUT_REQUIRED"])
+    assert {name.lower(): value for name, value in Receiver.received[0][0].items()}["x-a2a-notification-token"] == "sesame"
     await ada.send("yes", task=asks.id)
-    await told(lambda: state()[-1:] == ["TASK_STATE_COMPLETED"])
+    await wait_until(lambda: state()[-1:] == ["TASK_STATE_COMPLETED"])
     listed = await ada.plain.list_task_push_notification_configs(ListTaskPushNotificationConfigsRequest(task_id=asks.id))
     assert [one.url for one in listed.configs] == [hook], listed
     going = await ada.send("slow tides", flow="direct", at_once=True)
@@ -275,16 +275,16 @@ async def push(ada, bob):
     await ada.plain.delete_task_push_notification_config(DeleteTaskPushNotificationConfigRequest(task_id=going.id, id="mine"))
     await ada.until(going.id, TaskState.TASK_STATE_COMPLETED)
     await asyncio.sleep(1)
-    assert not any(body["task"]["id"] == going.id for _, body in Receiver.heard), "it was deleted"
+    assert not any(body["task"]["id"] == going.id for _, body in Receiver.received), "it was deleted"
     inward = await refused(errors.InvalidParamsError, ada.plain.send_message(request("x", push=TaskPushNotificationConfig(url="http://10.0.0.1/"))))
     assert "public" in inward, inward
     server.shutdown()
 
 
-async def told(is_so, seconds=20):
+async def wait_until(is_so, seconds=20):
     end = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < end, Receiver.heard
+        assert time.monotonic() < end, Receiver.received
         await asyncio.sleep(0.05)
 
 
@@ -315,7 +315,7 @@ async def everything(url, keys, kept):
 
 
 keys = {user: token(baton, folder / "serve.db", user) for user in ["ada", "bob"]}
-with started(command, folder / "serve.log") as said:
-    kept = asyncio.run(everything(said["url"], keys, None))
-with started(command, folder / "serve.log") as said:
-    asyncio.run(everything(said["url"], keys, kept))
+with started(command, folder / "serve.log") as serving:
+    kept = asyncio.run(everything(serving["url"], keys, None))
+with started(command, folder / "serve.log") as serving:
+    asyncio.run(everything(serving["url"], keys, kept))

@@ -12,7 +12,7 @@ from serving import free_port
 baton, folder = sys.argv[1], Path(sys.argv[2]).resolve()
 folder.mkdir(parents=True, exist_ok=True)
 port, grpc_port = free_port(), free_port()
-# Whether the agent speaks gRPC, at a port of its own.
+# Whether the agent uses gRPC, at a port of its own.
 over_grpc = False
 begun = folder / "begun"
 begun.write_text("")

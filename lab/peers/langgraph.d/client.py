@@ -97,8 +97,8 @@ def streams():
         events = list(client.runs.stream(thread, "direct", input=asks("what are tides?"), stream_mode=mode))
         names = {event.event for event in events}
         assert events[0].event == "metadata" and (mode.removesuffix("-tuple") in names or mode == "custom"), (mode, names)
-    told = [chunk[0] for chunk in RemoteGraph("direct", url=url).stream(asks("tides?"), stream_mode="messages")]
-    text = "".join(message["content"] for message in told if message["type"] != "tool")
+    parts = [chunk[0] for chunk in RemoteGraph("direct", url=url).stream(asks("tides?"), stream_mode="messages")]
+    text = "".join(message["content"] for message in parts if message["type"] != "tool")
     assert text == "Tides are caused by the moon.", text
     both = list(RemoteGraph("research", url=url).stream({"question": "tides?"}, stream_mode=["updates", "values"]))
     nodes = [next(iter(chunk.data)) for chunk in both if chunk.event == "updates"]
@@ -181,35 +181,35 @@ def thread_streams():
     thread = client.threads.create()["thread_id"]
 
     def follow(runs, **options):
-        told = []
+        parts = []
         for part in client.threads.join_stream(thread, **options):
-            told.append(part)
-            if sum(one.event == "metadata" and one.data.get("status") == "run_done" for one in told) == runs:
-                return told
+            parts.append(part)
+            if sum(one.event == "metadata" and one.data.get("status") == "run_done" for one in parts) == runs:
+                return parts
 
     def followed(runs, **options):
-        told = []
-        follower = threading.Thread(target=lambda: told.append(follow(runs, **options)), daemon=True)
+        parts = []
+        follower = threading.Thread(target=lambda: parts.append(follow(runs, **options)), daemon=True)
         follower.start()
-        return follower, told
+        return follower, parts
 
-    first, all_told = followed(2)
+    first, all_parts = followed(2)
     second, ends = followed(2, stream_mode="lifecycle")
     time.sleep(1)
     started = list(client.runs.stream(thread, "research", input={"question": "tides?"}, stream_mode=["updates", "messages-tuple"]))
     client.runs.wait(thread, "direct", input=asks("what are tides?"))
     for follower in (first, second):
         follower.join(30)
-        assert not follower.is_alive(), "the runs were not told"
-    told, (ends,) = all_told[0], ends
+        assert not follower.is_alive(), "the runs were not streamed"
+    parts, (ends,) = all_parts[0], ends
     own = [(part.event, part.data) for part in started if part.event not in ("end", "metadata")]
-    assert [(part.event, part.data) for part in told if part.event not in ("values", "metadata")] == own, told
+    assert [(part.event, part.data) for part in parts if part.event not in ("values", "metadata")] == own, parts
     assert {part.event for part in ends} == {"metadata"} and len(ends) == 4, ends
-    assert "moon" in [part for part in told if part.event == "values"][-1].data["messages"][-1]["content"]
-    cut = next(at for at, part in enumerate(told) if part.id and at > 2)
-    rest = follow(2, last_event_id=told[cut].id)
-    # Pieces of an answer are not told again: the message comes as a whole.
-    whole = [[part.data for part in parts if part.event != "messages"] for parts in (rest, told[cut + 1 :])]
+    assert "moon" in [part for part in parts if part.event == "values"][-1].data["messages"][-1]["content"]
+    cut = next(at for at, part in enumerate(parts) if part.id and at > 2)
+    rest = follow(2, last_event_id=parts[cut].id)
+    # Pieces of an answer are not sent again: the message comes as a whole.
+    whole = [[part.data for part in each if part.event != "messages"] for each in (rest, parts[cut + 1 :])]
     assert whole[0] == whole[1], rest
 
 

@@ -27,8 +27,8 @@ async def answer(state):
 
 
 async def asks(state):
-    said = interrupt({"question": "Which sea?"})
-    return {"messages": [AIMessage(contract())], "context": {**state["context"], "sea": said}}
+    sea = interrupt({"question": "Which sea?"})
+    return {"messages": [AIMessage(contract())], "context": {**state["context"], "sea": sea}}
 
 
 async def fails(state):

@@ -17,5 +17,5 @@ def free_port():
 def serving(baton, folder, port=0):
     """Gives the address. Killed without warning at the end; the database stays for the next one."""
     command = [baton, "--script", SCRIPT, "--db", folder / "serve.db", "serve", "--port", port, "--json"]
-    with started(command, folder / "serve.log") as said:
-        yield said["url"]
+    with started(command, folder / "serve.log") as ready:
+        yield ready["url"]

@@ -117,18 +117,18 @@ def failed_runs():
             raise AssertionError(f"{name} went well: {way()}")
         except httpx.HTTPStatusError as error:
             assert error.response.status_code == 500 and "nobody thinks" in error.response.text, (name, error.response.text)
-    # The stream had begun: it says what it is, and then the error instead of an end.
+    # The stream had begun: it sends its metadata, and then the error instead of an end.
     with httpx.stream("POST", f"{url}/direct/stream", json={"input": {"question": "how do things fail?"}}) as response:
-        told = [line for line in response.iter_lines() if line.startswith("event: ")]
-    assert response.status_code == 200 and (told[0], told[-1]) == ("event: metadata", "event: error"), told
+        events = [line for line in response.iter_lines() if line.startswith("event: ")]
+    assert response.status_code == 200 and (events[0], events[-1]) == ("event: metadata", "event: error"), events
     assert direct.invoke({"messages": [HumanMessage("what are tides?")]})["messages"][-1].content
 
 
 tests = [invoke, batch, stream, concurrent, stream_log, stream_events, schemas, errors, other_flows, failed_runs]
 script = Path(__file__).with_name("agent.script")
 command = [baton, "--script", script, "--db", folder / "agent.db", "agent", "researcher", "--port", "0", "--json"]
-with started(command, folder / "agent.log") as said:
-    url = "http://" + said["listening"]
+with started(command, folder / "agent.log") as serving:
+    url = "http://" + serving["listening"]
     agent = RemoteRunnable(url + "/graph/")
     for test in tests:
         test()

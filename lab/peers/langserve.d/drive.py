@@ -34,11 +34,11 @@ expected = {
     "wrong": ([], 'it says that it completed "send_mail"'),
     "nothing": ([], "404"),
 }
-with started([sys.executable, Path(__file__).with_name("server.py")], folder / "server.log") as said:
+with started([sys.executable, Path(__file__).with_name("server.py")], folder / "server.log") as serving:
     for path, (completed, words) in expected.items():
-        output = ask(said["url"], path)
+        output = ask(serving["url"], path)
         assert output["completed_capabilities"] == completed and output["next"] == "FINISH", (path, output)
-        assert words.replace("{port}", said["url"].rsplit(":", 1)[1]) in output["answer"], (path, output["answer"])
+        assert words.replace("{port}", serving["url"].rsplit(":", 1)[1]) in output["answer"], (path, output["answer"])
         if path == "graph":
             assert output["context"]["python"] is True, output["context"]
             kinds = [turn["role"] for turn in output["messages"]]

@@ -1,7 +1,7 @@
 """Writes down how the real libraries put things as JSON, for crates/wire/tests/langserve: `golden.py FOLDER`.
 
 Every message class of langchain-core in the form LangServe sends it and in the constructor form of `langchain_core.load`, and what a LangServe
-server of a LangGraph graph says at each of its endpoints. Run again when the pins in `lab/peers/langserve` change.
+server of a LangGraph graph replies at each of its endpoints. Run again when the pins in `lab/peers/langserve` change.
 """
 import json
 import socket
@@ -79,10 +79,10 @@ class State(TypedDict):
 
 
 async def answer(state: State):
-    said = state["messages"][-1].content
-    if said == "fail":
+    content = state["messages"][-1].content
+    if content == "fail":
         raise ValueError("it hurts")
-    return {"messages": [AIMessage("echo: " + said, id="a1")], "context": {"seen": 1}}
+    return {"messages": [AIMessage("echo: " + content, id="a1")], "context": {"seen": 1}}
 
 
 graph = StateGraph(State)
@@ -138,7 +138,7 @@ def without_prose(value):
     return [without_prose(item) for item in value] if isinstance(value, list) else value
 
 
-said = {}
+replies = {}
 for name, (method, path, body) in requests.items():
     sent = {"content": body} if isinstance(body, bytes) else {} if body is None else {"json": body}
     with client.stream(method, path, **sent) as response:
@@ -150,5 +150,5 @@ for name, (method, path, body) in requests.items():
             pass  # after an error in a stream the line is cut
     kind = response.headers.get("content-type", "")
     text = json.loads(read) if kind.startswith("application/json") else read.decode()
-    said[name] = {"request": body.decode() if isinstance(body, bytes) else body, "status": response.status_code, "type": kind, "body": without_prose(text)}
-(folder / "server.json").write_text(json.dumps(said, indent=1) + "\n")
+    replies[name] = {"request": body.decode() if isinstance(body, bytes) else body, "status": response.status_code, "type": kind, "body": without_prose(text)}
+(folder / "server.json").write_text(json.dumps(replies, indent=1) + "\n")

@@ -13,7 +13,7 @@ READY_S_MAX = 60
 
 @contextmanager
 def started(command, log, **environment):
-    """Gives what it said when it was ready. Its standard input is open until then, and so is it."""
+    """Gives what it printed when it was ready. Its standard input is open until then, and so is it."""
     log = Path(log)
     with log.open("ab") as errors:
         process = subprocess.Popen(

@@ -64,8 +64,8 @@ def users():
 ada, bob = token("ada"), token("bob")
 script = Path(__file__).with_name("agent.script")
 command = [baton, "--script", script, "--db", folder / "serve.db", "serve", "--port", "0", "--json"]
-with started(command, folder / "serve.log") as said:
-    url = said["url"]
+with started(command, folder / "serve.log") as serving:
+    url = serving["url"]
     for test in [answers, streams, users]:
         test()
         print("ok", test.__name__, flush=True)

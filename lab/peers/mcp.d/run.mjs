@@ -1,4 +1,4 @@
-// Runs the peers and says how it went. Called by lab/peers/mcp, which installs what this needs.
+// Runs the peers and prints the results. Called by lab/peers/mcp, which installs what this needs.
 import { execFile, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -94,12 +94,12 @@ async function suite(side, revision, args) {
   // Clients one after the other: the suite itself starts all clients at once, and on a busy machine the SDK then gives up a question
   // that is about to be answered.
   const wanted = await scenarios(side, revision);
-  let said = "";
+  let log = "";
   for (const which of side === "client" ? wanted.map((name) => ["--scenario", name]) : [["--suite", "all"]]) {
     const ran = await run("node", [conformance, side, ...args, ...which, "--spec-version", revision, "-o", out], options).catch((error) => error);
-    said += `== ${which.join(" ")}\n${ran.stdout ?? ""}\n${ran.stderr ?? ""}\n`;
+    log += `== ${which.join(" ")}\n${ran.stdout ?? ""}\n${ran.stderr ?? ""}\n`;
   }
-  writeFileSync(join(out, "said.txt"), said);
+  writeFileSync(join(out, "output.txt"), log);
   let [good, all, excepted, skipped, tried] = [0, 0, 0, 0, 0];
   const wrong = [];
   for (const [folder, checks] of results(out)) {
@@ -116,7 +116,7 @@ async function suite(side, revision, args) {
     }
   }
   // A suite that found nothing to do has shown nothing.
-  if (tried === 0 || tried !== wanted.length) wrong.push(`    ${tried} of ${wanted.length} scenarios have results; see ${join(out, "said.txt")}`);
+  if (tried === 0 || tried !== wanted.length) wrong.push(`    ${tried} of ${wanted.length} scenarios have results; see ${join(out, "output.txt")}`);
   row(`conformance ${side} ${revision}`, tried === wanted.length ? good : -1, Math.max(all, 1), `checks in ${tried} scenarios, ${excepted} excepted, ${skipped} skipped`);
   table.push(...wrong);
 }

@@ -24,7 +24,7 @@ BASE = f"http://127.0.0.1:{PORT}"
 # Baton refreshes a token that is valid for less than 30 s, so this one is refreshed after two.
 LIFETIME_S = 32
 folder = Path(tempfile.mkdtemp(prefix="baton-oauth-"))
-said: list[str] = []
+outputs: list[str] = []
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -68,7 +68,7 @@ def command(*args: str) -> list[str]:
 
 def baton(*args: str, stdin: str = "") -> subprocess.CompletedProcess:
     done = subprocess.run(command(*args), env=environment, input=stdin, capture_output=True, text=True, timeout=120)
-    said.extend([done.stdout, done.stderr])
+    outputs.extend([done.stdout, done.stderr])
     return done
 
 
@@ -85,7 +85,7 @@ def login(*args: str, button: str = "yes") -> subprocess.CompletedProcess:
     status, _, page = visit(back)
     assert status == 200 and "Back to the terminal" in page, (status, page)
     out, err = going.communicate(timeout=60)
-    said.extend([out, err])
+    outputs.extend([out, err])
     return subprocess.CompletedProcess(going.args, going.returncode, out, err)
 
 
@@ -100,12 +100,12 @@ def main() -> None:
     assert done.returncode != 0 and "baton tools login notes" in done.stderr, done.stderr[-2000:]
     done = baton("tools", "list")
     assert "notes is down" in done.stderr and "baton tools login notes" in done.stderr, done.stderr[-2000:]
-    check("a server that answers 401 says what to run")
+    check("the error of a server that answers 401 names the command to run")
 
     done = login(button="no")
     assert done.returncode != 0 and "access_denied Ada said no" in done.stderr, done.stderr[-2000:]
     assert not list((folder / "oauth").glob("*.json")) if (folder / "oauth").exists() else True
-    check("a refusal of the person is told")
+    check("a refusal of the person is reported")
 
     done = login()
     assert done.returncode == 0 and "signed in at notes" in done.stderr and "notes offers 1 tools" in done.stderr, done.stderr[-2000:]
@@ -132,12 +132,12 @@ def main() -> None:
     control("revoke")
     done = baton("tools", "call", "notes.whoami")
     assert done.returncode != 0 and "baton tools login notes" in done.stderr, done.stderr[-2000:]
-    check("after a revocation the command says what to run")
+    check("after a revocation the error names the command to run")
 
     pasting = subprocess.Popen(command("tools", "login", "notes", "--paste"), env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     back = agree(pasting.stdout.readline().strip())
     out, err = pasting.communicate(back + "\n", timeout=60)
-    said.extend([out, err])
+    outputs.extend([out, err])
     assert pasting.returncode == 0 and "signed in at notes" in err, err[-2000:]
     check("the address can be pasted where no browser is")
 
@@ -155,7 +155,7 @@ def main() -> None:
     audit = "".join(file.read_text() for file in (folder / "audit").glob("*"))
     assert "server_sign_in" in audit and "server_sign_out" in audit
     database = b"".join(file.read_bytes() for file in folder.glob("baton.db*"))
-    for text in [*said, audit, database.decode("latin-1"), (folder / "tools.json").read_text()]:
+    for text in [*outputs, audit, database.decode("latin-1"), (folder / "tools.json").read_text()]:
         leaked = re.search(r"(access|refresh)-[A-Za-z0-9_-]{20,}", text)
         assert not leaked, f"a token is in what was written: …{text[max(0, leaked.start() - 200):leaked.start()]}…"
     check("no token is in output, debug logs, the audit log or the database")
@@ -215,7 +215,7 @@ def served(_counts: dict) -> None:
         serving.terminate()
         serving.wait(30)
         log.seek(0)
-        said.append(log.read())
+        outputs.append(log.read())
 
 
 process = subprocess.Popen([sys.executable, SERVER, str(PORT), str(LIFETIME_S)], stdout=subprocess.PIPE, stderr=open(folder / "server.log", "w"), text=True)

@@ -77,10 +77,10 @@ test("a host without a token learns where to get one", async () => {
 test("the official client registers, signs a person in, calls a flow and refreshes its token", async () => {
   const { code, last, trouble } = await host("ada", LIFETIME_S + 1);
   assert.equal(code, 0, trouble);
-  const told = JSON.parse(last);
-  assert.ok(told.tools.includes("direct") && told.tools.includes("answer_question"), last);
-  assert.equal(told.is_error, false, last);
-  assert.deepEqual([told.asked, told.issued], [1, 2], "asked once, and one refresh");
+  const report = JSON.parse(last);
+  assert.ok(report.tools.includes("direct") && report.tools.includes("answer_question"), last);
+  assert.equal(report.is_error, false, last);
+  assert.deepEqual([report.asked, report.issued], [1, 2], "asked once, and one refresh");
   // The run is ada's, as she sees when she signs in at the page.
   const ada = new Visitor();
   assert.equal((await ada.signIn(harness.url, "ada")).status, 303);

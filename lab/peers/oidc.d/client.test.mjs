@@ -181,9 +181,9 @@ test("the provider's refusal is shown as text, and nobody is sent to another ser
   const visitor = new Visitor();
   const begun = await visitor.visit(`${harness.url}/oidc/start?to=${encodeURIComponent("//evil.example/x")}`);
   const state = new URL(begun.to).searchParams.get("state");
-  const said = await visitor.visit(`${harness.url}/oidc/callback?state=${state}&error=access_denied&error_description=${encodeURIComponent("<script>alert(1)</script>")}`);
-  assert.equal(said.status, 403);
-  assert.ok(said.text.includes("&lt;script&gt;") && !said.text.includes("<script>"), said.text);
+  const page = await visitor.visit(`${harness.url}/oidc/callback?state=${state}&error=access_denied&error_description=${encodeURIComponent("<script>alert(1)</script>")}`);
+  assert.equal(page.status, 403);
+  assert.ok(page.text.includes("&lt;script&gt;") && !page.text.includes("<script>"), page.text);
   const url = new URL(begun.to);
   assert.deepEqual([url.searchParams.get("code_challenge_method"), url.searchParams.get("response_type")], ["S256", "code"]);
   assert.ok(url.searchParams.get("nonce").length >= 43 && url.searchParams.get("code_challenge").length === 43);

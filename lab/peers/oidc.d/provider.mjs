@@ -1,7 +1,7 @@
 // A real provider (`oidc-provider` of npm) on loopback, whose answers can be changed on their way: what a hostile or broken provider would send.
 //
 //   const provider = await openProvider(`${url}/oidc/callback`, { …more of its configuration })
-//   provider.issuer · provider.config({ …settings })   what `[server.oidc]` says about it
+//   provider.issuer · provider.config({ …settings })   its entry in `[server.oidc]`
 //   provider.people.ada = { groups: ["staff"] }        who there is, by login, which is the subject too
 //   provider.tamper = (claims) => claims               changes the next ID tokens, which are signed with the provider's own key
 //   provider.signWith = key                            or with another one; newKey() makes one

@@ -53,7 +53,7 @@ async def drive(name, connect):
             before = len(asked)
             result = await client.call_tool("research", {"question": "what are tides?", "approve": True})
             if (name, mode) == ("stdio", "auto"):
-                # In the newest revision there is no handshake over stdio that shows whether the host can ask the user: the reply says how to answer.
+                # In the newest revision there is no handshake over stdio that shows whether the host can ask the user: the reply describes how to answer.
                 run = result.structured_content["run"]
                 result = await client.call_tool("answer_question", {"run": run, "answer": "yes"})
             else:
@@ -115,6 +115,6 @@ async def over_stdio():
 
 
 key = token(baton, folder / "serve.db", "ada")
-with started([baton, "--script", script, "--db", folder / "serve.db", "serve", "--port", "0", "--json"], folder / "serve.log") as said:
-    asyncio.run(over_http(said["url"], key))
+with started([baton, "--script", script, "--db", folder / "serve.db", "serve", "--port", "0", "--json"], folder / "serve.log") as serving:
+    asyncio.run(over_http(serving["url"], key))
 asyncio.run(over_stdio())

@@ -13,13 +13,13 @@ guide = Path(__file__).parents[3].joinpath("guide", "src", "other-clients.md").r
 blocks = re.findall(r"^```(\w+)\n(.*?)^```$", guide, re.DOTALL | re.MULTILINE)
 EXPECTED = {"python": ["Tides are caused by the moon", "Your name is Ada.", "Tides are caused by the moon"], "javascript": ["Tides are caused by the moon"] * 2}
 command = [baton, "--script", Path(__file__).with_name("agent.script"), "--db", folder / "guide.db", "serve", "--port", "0", "--json"]
-with started(command, folder / "serve.log") as said:
+with started(command, folder / "serve.log") as serving:
     for language, expected in EXPECTED.items():
         found = [text for kind, text in blocks if kind == language]
         assert len(found) == len(expected), f"guide/src/other-clients.md has {len(found)} {language} blocks"
         for number, (text, answer) in enumerate(zip(found, expected)):
             assert "http://127.0.0.1:8080" in text, text
-            text = text.replace("http://127.0.0.1:8080", said["url"])
+            text = text.replace("http://127.0.0.1:8080", serving["url"])
             if language == "python":
                 run = [sys.executable, "-c", text]
             else:

@@ -67,7 +67,7 @@ def stream():
     assert chunks[0].choices[0].delta.role == "assistant" and chunks[-2].choices[0].finish_reason == "stop"
     assert chunks[-1].usage.total_tokens == 27 and not chunks[-1].choices
     assert len({chunk.id for chunk in chunks}) == 1
-    # Whoever goes away stops the run.
+    # A client that disconnects stops the run.
     going = ada.chat.completions.create(model="search", messages=asked("slow tides"), stream=True)
     run = next(iter(going)).id.removeprefix("chatcmpl-")
     going.close()
@@ -89,8 +89,8 @@ def tools():
     call = first.choices[0].message.tool_calls[0]
     assert first.choices[0].finish_reason == "tool_calls" and first.choices[0].message.content is None
     assert (call.function.name, call.function.arguments) == ("get_weather", '{"city":"Paris"}'), call
-    told = [*asked("the weather in Paris?"), first.choices[0].message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "22 C"}]
-    assert ada.chat.completions.create(model="direct", messages=told, tools=[weather]).choices[0].message.content == "It is 22 C in Paris."
+    messages = [*asked("the weather in Paris?"), first.choices[0].message.model_dump(exclude_none=True), {"role": "tool", "tool_call_id": call.id, "content": "22 C"}]
+    assert ada.chat.completions.create(model="direct", messages=messages, tools=[weather]).choices[0].message.content == "It is 22 C in Paris."
     chunks = list(ada.chat.completions.create(model="direct", messages=asked("the weather in Paris?"), tools=[weather], stream=True))
     deltas = [chunk.choices[0].delta.tool_calls for chunk in chunks if chunk.choices[0].delta.tool_calls]
     assert deltas[0][0].function.name == "get_weather" and chunks[-1].choices[0].finish_reason == "tool_calls", chunks
@@ -224,8 +224,8 @@ def client(key):
 
 keys_of = {user: token(baton, folder / "serve.db", user) for user in ["ada", "bob"]}
 command = [baton, "--script", here / "agent.script", "--db", folder / "serve.db", "serve", "--port", "0", "--json"]
-with started(command, folder / "serve.log") as said:
-    url = said["url"]
+with started(command, folder / "serve.log") as serving:
+    url = serving["url"]
     ada, bob = client(keys_of["ada"]), client(keys_of["bob"])
     for test in [models, chat, stream, citations, tools, structured, errors, keys, question, responses, background]:
         test()
@@ -237,8 +237,8 @@ with started(command, folder / "serve.log") as said:
     script = Path(modules) / "client.mjs"
     script.write_text((here / "client.mjs").read_text())
     subprocess.run(["node", script, url, keys_of["ada"]], check=True, timeout=120)
-with started(command, folder / "serve.log") as said:
-    url = said["url"]
+with started(command, folder / "serve.log") as serving:
+    url = serving["url"]
     ada = client(keys_of["ada"])
     restarted(*kept)
     print("ok restarted", flush=True)

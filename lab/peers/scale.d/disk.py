@@ -1,4 +1,4 @@
-"""A full disk: a server on SQLite says so, keeps what it confirmed, and goes on when there is room again; on Postgres a full disk of the server stops no run."""
+"""A full disk: a server on SQLite reports it, keeps what it confirmed, and goes on when there is room again; on Postgres a full disk of the server stops no run."""
 import os
 import subprocess
 import time

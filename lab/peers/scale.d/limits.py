@@ -25,7 +25,7 @@ class Provider(http.server.ThreadingHTTPServer):
 
     def configuration(self, **settings):
         lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
-        # It listens at this machine's own address, which is shared only if the configuration says so.
+        # It listens at this machine's own address, which is shared only if configured.
         head = ['model = "compat/lab/lab"', "[endpoints.lab]", f'url = "http://127.0.0.1:{self.server_port}/v1"', "shared = true"]
         return "\n".join([*head, 'key = { env = "LAB_KEY" }', *lines]) + "\n"
 
@@ -76,9 +76,9 @@ def two_servers(home, provider, **settings):
 
 def ask(server, user, number, token=None):
     headers = {"authorization": f"Bearer {token}"} if token else {}
-    status, said = server.call("/api/runs", {"flow": "direct", "question": f"mark-{user}-{number}"}, headers=headers)
-    assert status == 201, (status, said)
-    return said["run"]
+    status, reply = server.call("/api/runs", {"flow": "direct", "question": f"mark-{user}-{number}"}, headers=headers)
+    assert status == 201, (status, reply)
+    return reply["run"]
 
 
 def at_once():

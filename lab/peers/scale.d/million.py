@@ -1,6 +1,6 @@
 """SQLite to its limit: a database with very many threads and runs, built by copying the rows of one real run, beside one with a hundred. List, search, open,
 start, recover interrupted runs at the start, and a retention that runs meanwhile: each in milliseconds, and as the ratio of the two.
-BATON_THREADS says how many (default 100,000; with BATON_SCALE 1,000,000), BATON_INTERRUPTED how many runs are unfinished."""
+BATON_THREADS is how many (default 100,000; with BATON_SCALE 1,000,000), BATON_INTERRUPTED how many runs are unfinished."""
 import json
 import os
 import sqlite3
@@ -78,9 +78,9 @@ def median_ms(act):
 
 
 def well(server, path, body=None):
-    status, said = server.call(path, body, timeout=300)
-    assert status in (200, 201), (path, status, said)
-    return said
+    status, reply = server.call(path, body, timeout=300)
+    assert status in (200, 201), (path, status, reply)
+    return reply
 
 
 def serve(home):

@@ -23,7 +23,7 @@ if __name__ == "__main__":
         try:
             eventually("baton_store_up is 0", lambda: servers[0].metrics()["baton_store_up"] == 0, patience=AWAY_S)
             print(f"   baton_store_up was 0 after {time.monotonic() - begun:.1f} s")
-            code, said = servers[0].call("/api/runs", {"question": "What is it?", "flow": "research"}, timeout=5) if AWAY_S < 10 else (503, "")
+            code, reply = servers[0].call("/api/runs", {"question": "What is it?", "flow": "research"}, timeout=5) if AWAY_S < 10 else (503, "")
         except TimeoutError:
             pass
         time.sleep(max(0, AWAY_S - (time.monotonic() - begun)))

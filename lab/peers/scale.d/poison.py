@@ -40,7 +40,7 @@ def poisoned(home, is_shared):
     assert "baton runs resume" in str(row), row
     code, out, err = home.baton("doctor", "--json", script=script, extra=config)
     assert bad in out, (out, err)
-    # Mended, it goes on from where it was.
+    # Fixed, it goes on from where it was.
     server.kill()
     code, out, err = home.baton("runs", "resume", bad, extra=config)
     assert code == 0, (out, err)

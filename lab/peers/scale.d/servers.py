@@ -142,9 +142,9 @@ class Server:
             return status, text.decode(errors="replace")
 
     def start(self, **body):
-        status, said = self.call("/api/runs", {"question": "What is it?", "flow": "research", **body})
-        assert status == 201, (status, said)
-        return said["run"]
+        status, reply = self.call("/api/runs", {"question": "What is it?", "flow": "research", **body})
+        assert status == 201, (status, reply)
+        return reply["run"]
 
     def status(self, run):
         code, row = self.call(f"/api/runs/{quote(run)}")

@@ -18,8 +18,8 @@ def uploads():
         text = b"# Tides\n\nThe tide table of Brest lists 6.92 metres for the highest tide.\n" * 40
         names = lambda server: [file["name"] for file in server.call("/api/documents")[1]["files"]]
         states = lambda server: {file["name"]: file["state"] for file in server.call("/api/documents")[1]["files"]}
-        status, said = left.call("/api/documents/tides.md", raw=text, method="PUT", headers={"content-type": "application/octet-stream"})
-        assert status in (200, 201), (status, said)
+        status, reply = left.call("/api/documents/tides.md", raw=text, method="PUT", headers={"content-type": "application/octet-stream"})
+        assert status in (200, 201), (status, reply)
         begun = time.monotonic()
         eventually("the upload is at the other server", lambda: names(right) == ["tides.md"], patience=20)
         took = time.monotonic() - begun
@@ -90,18 +90,18 @@ def pieces():
         left = home.serve("", extra=environment("left"))
         right = home.serve("", extra=environment("right"))
         run = left.start(flow="direct", question="Say the words.")
-        heard, first = [], None
+        pieces, first = [], None
         for _, event, data in right.events(run):
             if event == "delta":
                 first = first or time.monotonic()
-                heard.append(data.get("text", ""))
+                pieces.append(data.get("text", ""))
             if event == "end":
                 break
         ended = time.monotonic()
-        text = "".join(heard)
-        assert first and ended - first > 2, f"{len(heard)} pieces, not while the answer was generated"
+        text = "".join(pieces)
+        assert first and ended - first > 2, f"{len(pieces)} pieces, not while the answer was generated"
         assert text in "".join(SlowModel.WORDS) and len(text) > 200, text
-        print(f"   the other server streamed {len(text)} characters in {len(heard)} pieces, from {ended - first:.1f} s before the end on")
+        print(f"   the other server streamed {len(text)} characters in {len(pieces)} pieces, from {ended - first:.1f} s before the end on")
     model.shutdown()
 
 
@@ -114,9 +114,9 @@ def mails_and_tools():
         left, right = home.serve("", extra=place("left")), home.serve("", extra=place("right"))
 
         def call(server, tool, **arguments):
-            status, said = server.call(f"/api/registry/tools/{tool}/call", {"arguments": arguments, "key": "one-mail"})
-            assert status == 200, (status, said)
-            return said["data"]
+            status, reply = server.call(f"/api/registry/tools/{tool}/call", {"arguments": arguments, "key": "one-mail"})
+            assert status == 200, (status, reply)
+            return reply["data"]
 
         letter = {"to": ["ann@example.org"], "subject": "Tides", "body": "High water at nine."}
         assert call(right, "mail.look_up")["done"] is False
@@ -128,8 +128,8 @@ def mails_and_tools():
         print("   a mail that one server sent was not sent again by the other")
 
         entry = [{"name": "a/notes", "description": "n", "remotes": [{"type": "streamable-http", "url": "http://127.0.0.1:9/mcp"}]}]
-        status, said = left.call("/api/registry/import", {"list": entry})
-        assert status == 200 and said["added"] == ["notes"], (status, said)
+        status, reply = left.call("/api/registry/import", {"list": entry})
+        assert status == 200 and reply["added"] == ["notes"], (status, reply)
         servers = lambda server: {found["name"]: found["enabled"] for found in server.call("/api/registry/servers")[1]["servers"]}
         begun = time.monotonic()
         eventually("the import is at the other server", lambda: servers(right).get("notes") is False, patience=30)

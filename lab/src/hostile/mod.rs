@@ -5,7 +5,7 @@
 //! ```
 //!
 //! The attacks are those of `lab/hostile`. What is wanted: nobody else gets an error, waits twice as long, or sees a word of somebody else; the memory stays below its
-//! limit and does not grow; the server lives.
+//! limit and does not grow; the server keeps running.
 
 mod attacker;
 mod calm;
@@ -155,7 +155,7 @@ pub async fn run(order: &Order) -> Result<Report, String> {
         before,
         under,
         memory_kib_max: order.memory_bytes_max >> 10,
-        died: server.ended(),
+        exited: server.ended(),
     })
 }
 

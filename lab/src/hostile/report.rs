@@ -9,7 +9,7 @@ pub struct Report {
     pub before: Phase,
     pub under: Phase,
     pub memory_kib_max: u64,
-    pub died: Option<String>,
+    pub exited: Option<String>,
 }
 
 /// What the other users observed in one part of the time, and the state of the server.
@@ -54,7 +54,7 @@ impl Report {
     /// `judges_time`: also whether users waited longer, which only counts on a machine that does nothing else.
     pub fn troubles(&self, judges_time: bool) -> Vec<String> {
         let mut all = Vec::new();
-        all.extend(self.died.iter().map(|how| format!("the server died: {how}")));
+        all.extend(self.exited.iter().map(|how| format!("the server exited: {how}")));
         all.extend(self.warm_errors.iter().map(|error| format!("at the start: {error}")));
         for (name, phase) in [("calm", &self.before), ("attacked", &self.under)] {
             all.extend(phase.leaks.iter().map(|leak| format!("{name}: text of another user: {leak}")));

@@ -49,11 +49,11 @@ impl Server {
         if let Some(out) = process.stdout.take() {
             BufReader::new(out).read_line(&mut line).map_err(|error| error.to_string())?;
         }
-        let said: Value = serde_json::from_str(&line).map_err(|error| {
+        let printed: Value = serde_json::from_str(&line).map_err(|error| {
             let log = std::fs::read_to_string(folder.path().join("log")).unwrap_or_default();
-            format!("the server said {line:?}: {error}\n{log}")
+            format!("the server printed {line:?}: {error}\n{log}")
         })?;
-        let url = said["url"].as_str().ok_or_else(|| format!("no address in {line:?}"))?.to_owned();
+        let url = printed["url"].as_str().ok_or_else(|| format!("no address in {line:?}"))?.to_owned();
         Ok(Server { process, url, baton: baton.to_owned(), folder })
     }
 
@@ -61,9 +61,9 @@ impl Server {
     pub(super) fn token(&self, user: &str) -> Result<String, String> {
         let mut command = Command::new(&self.baton);
         let output = at_home(command.args(["tokens", "add", user, "--json"]), self.folder.path()).output().map_err(|error| error.to_string())?;
-        let said: Value = serde_json::from_slice(&output.stdout)
+        let printed: Value = serde_json::from_slice(&output.stdout)
             .map_err(|error| format!("baton tokens add: {error}: {}", String::from_utf8_lossy(&output.stderr)))?;
-        said["token"].as_str().map(str::to_owned).ok_or_else(|| "baton tokens add printed no token".to_owned())
+        printed["token"].as_str().map(str::to_owned).ok_or_else(|| "baton tokens add printed no token".to_owned())
     }
 
     pub(super) fn ended(&mut self) -> Option<String> {

@@ -108,9 +108,9 @@ fn ask_mail(s: &ErrandState) -> Ask {
 
 fn fold_mail(s: &mut ErrandState, replies: &Replies<'_>) -> Go {
     s.round += 1;
-    let said = format!("errand {}, round {}", s.number, s.round);
+    let message = format!("errand {}, round {}", s.number, s.round);
     let go = if s.round < ROUNDS { Go::to("plan") } else { Go::end() };
-    s.keep(replies, go.say("assistant", said))
+    s.keep(replies, go.say("assistant", message))
 }
 
 fn patient(effect: graph::Effect) -> Request {

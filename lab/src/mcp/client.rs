@@ -45,7 +45,7 @@ const CALL_MAX: Duration = Duration::from_secs(20);
 /// Some scenarios change something between two calls.
 const ROUNDS_OF_MIGRATION: usize = 3;
 
-/// Performs the scenario; the error says what failed.
+/// Performs the scenario; the error is what failed.
 pub async fn run(wanted: &Wanted) -> Result<(), String> {
     let mut server = ServerConfig::http(wanted.address.as_str());
     server.revision.clone_from(&wanted.revision);

@@ -22,7 +22,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Declares itself read-only, and writes.
 pub const HOSTILE: &str = "peek";
-/// A variable that gives `append` another description: a server that changes what its tool says of itself.
+/// A variable that gives `append` another description: a server that changes the description of its tool.
 pub const APPEND_DESCRIPTION: &str = "LAB_APPEND_DESCRIPTION";
 
 /// Clones share their state.
@@ -182,11 +182,11 @@ impl Fixture {
             },
             "test_trigger_tool_change" => {
                 self.0.tools_changed.send_modify(|n| *n += 1);
-                text("told")
+                text("sent")
             }
             "test_trigger_prompt_change" => {
                 self.0.prompts_changed.send_modify(|n| *n += 1);
-                text("told")
+                text("sent")
             }
             name if name.starts_with("test_input_required_result_") => self.input_required(name, &inputs, context),
             "test_custom_header" => text(format!("region {}", argument("region"))),
@@ -220,10 +220,10 @@ impl Fixture {
                 None => ask([("user_name", name_question())], None),
             },
             "sampling" => match inputs.get("capital_question") {
-                Some(said) => text(said.pointer("/content/text").and_then(Value::as_str).unwrap_or("no text").to_owned()),
+                Some(result) => text(result.pointer("/content/text").and_then(Value::as_str).unwrap_or("no text").to_owned()),
                 None => ask([("capital_question", sampling("What is the capital of France?", 100))], None),
             },
-            "list_roots" => match inputs.get("client_roots").and_then(|said| said.get("roots")) {
+            "list_roots" => match inputs.get("client_roots").and_then(|result| result.get("roots")) {
                 Some(roots) => text(format!("roots: {roots}")),
                 None => ask([("client_roots", roots())], None),
             },
@@ -287,9 +287,10 @@ impl Inputs {
 
     /// A field of a completed form. Anything other than a form reply is an error.
     fn accepted(&self, key: &str, field: &str) -> Result<Option<String>, ErrorData> {
-        let Some(said) = self.get(key) else { return Ok(None) };
-        let said: ElicitResult = serde_json::from_value(said.clone()).map_err(|error| ErrorData::invalid_params(format!("{key}: {error}"), None))?;
-        Ok(said.content.as_ref().and_then(|content| content.get(field)).and_then(Value::as_str).map(str::to_owned))
+        let Some(result) = self.get(key) else { return Ok(None) };
+        let result: ElicitResult =
+            serde_json::from_value(result.clone()).map_err(|error| ErrorData::invalid_params(format!("{key}: {error}"), None))?;
+        Ok(result.content.as_ref().and_then(|content| content.get(field)).and_then(Value::as_str).map(str::to_owned))
     }
 }
 
@@ -375,10 +376,10 @@ async fn sample(context: &RequestContext<RoleServer>, prompt: &str) -> Answer {
     let params = CreateMessageRequestParams::new(vec![SamplingMessage::user_text(prompt)], 100);
     match context.peer.create_message(params).await {
         Ok(result) => {
-            let said = serde_json::to_value(&result).unwrap_or_default();
-            let said =
-                said.pointer("/content/text").or_else(|| said.pointer("/content/0/text")).and_then(Value::as_str).unwrap_or("nothing").to_owned();
-            text(format!("LLM response: {said}"))
+            let result = serde_json::to_value(&result).unwrap_or_default();
+            let result =
+                result.pointer("/content/text").or_else(|| result.pointer("/content/0/text")).and_then(Value::as_str).unwrap_or("nothing").to_owned();
+            text(format!("LLM response: {result}"))
         }
         Err(error) => Ok(CallToolResult::error(vec![ContentBlock::text(format!("no model can be asked: {error}"))]).into()),
     }
@@ -504,16 +505,16 @@ impl ServerHandler for Fixture {
 
     async fn read_resource(&self, request: ReadResourceRequestParams, _: RequestContext<RoleServer>) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
-        let said =
+        let result =
             |kind: &str, text: String| ResourceContents::TextResourceContents { uri: uri.clone(), mime_type: Some(kind.into()), text, meta: None };
         let contents = match uri.as_str() {
-            "test://static-text" => said("text/plain", "This is the content of the static text resource.".into()),
-            "test://watched-resource" => said("text/plain", "It is being watched.".into()),
+            "test://static-text" => result("text/plain", "This is the content of the static text resource.".into()),
+            "test://watched-resource" => result("text/plain", "It is being watched.".into()),
             "test://static-binary" => {
                 ResourceContents::BlobResourceContents { uri: uri.clone(), mime_type: Some("image/png".into()), blob: PNG.into(), meta: None }
             }
             other => match other.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data")) {
-                Some(id) => said("application/json", json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")}).to_string()),
+                Some(id) => result("application/json", json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")}).to_string()),
                 None => return Err(ErrorData::invalid_params("Resource not found", Some(json!({ "uri": uri })))),
             },
         };

@@ -80,11 +80,11 @@ impl Dialect {
         matches!(self, Dialect::OpenaiChat | Dialect::OpenaiResponses | Dialect::Anthropic)
     }
 
-    pub fn body(self, said: &ScriptedAnswer<'_>) -> Value {
+    pub fn body(self, answer: &ScriptedAnswer<'_>) -> Value {
         let arguments = json!({"a": 1, "b": 2});
-        match (self, said) {
-            (Dialect::OpenaiChat, said) => {
-                let (message, reason) = match said {
+        match (self, answer) {
+            (Dialect::OpenaiChat, answer) => {
+                let (message, reason) = match answer {
                     ScriptedAnswer::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
                     ScriptedAnswer::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
                     ScriptedAnswer::Call => {
@@ -95,8 +95,8 @@ impl Dialect {
                 json!({"id": "x", "object": "chat.completion", "model": "served-model", "usage": openai_usage(),
                     "choices": [{"index": 0, "message": message, "finish_reason": reason}]})
             }
-            (Dialect::OpenaiResponses, said) => {
-                let (item, status) = match said {
+            (Dialect::OpenaiResponses, answer) => {
+                let (item, status) = match answer {
                     ScriptedAnswer::Text(text) => (output_text(text), "completed"),
                     ScriptedAnswer::CutOff(text) => (output_text(text), "incomplete"),
                     ScriptedAnswer::Call => (
@@ -107,8 +107,8 @@ impl Dialect {
                 json!({"id": "resp_1", "object": "response", "status": status, "model": "served-model", "output": [item],
                     "usage": {"input_tokens": TOKENS.0, "output_tokens": TOKENS.1, "total_tokens": TOKENS.0 + TOKENS.1}})
             }
-            (Dialect::Anthropic, said) => {
-                let (block, reason) = match said {
+            (Dialect::Anthropic, answer) => {
+                let (block, reason) = match answer {
                     ScriptedAnswer::Text(text) => (json!({"type": "text", "text": text}), "end_turn"),
                     ScriptedAnswer::CutOff(text) => (json!({"type": "text", "text": text}), "max_tokens"),
                     ScriptedAnswer::Call => (json!({"type": "tool_use", "id": "t1", "name": "add", "input": arguments}), "tool_use"),
@@ -116,16 +116,16 @@ impl Dialect {
                 json!({"id": "m", "type": "message", "role": "assistant", "model": "served-model", "content": [block], "stop_reason": reason,
                     "usage": {"input_tokens": TOKENS.0, "output_tokens": TOKENS.1}})
             }
-            (Dialect::Gemini, said) => {
-                let (part, reason) = match said {
+            (Dialect::Gemini, answer) => {
+                let (part, reason) = match answer {
                     ScriptedAnswer::Text(text) => (json!({"text": text}), "STOP"),
                     ScriptedAnswer::CutOff(text) => (json!({"text": text}), "MAX_TOKENS"),
                     ScriptedAnswer::Call => (json!({"functionCall": {"name": "add", "args": arguments}}), "STOP"),
                 };
                 gemini(&[part], Some(reason))
             }
-            (Dialect::Ollama, said) => {
-                let (message, reason) = match said {
+            (Dialect::Ollama, answer) => {
+                let (message, reason) = match answer {
                     ScriptedAnswer::Text(text) => (json!({"role": "assistant", "content": text}), "stop"),
                     ScriptedAnswer::CutOff(text) => (json!({"role": "assistant", "content": text}), "length"),
                     ScriptedAnswer::Call => {
@@ -138,14 +138,14 @@ impl Dialect {
     }
 
     /// The same in pieces, as the provider's events.
-    pub fn stream(self, said: &ScriptedAnswer<'_>) -> Vec<String> {
-        let (text, cut_off) = match said {
+    pub fn stream(self, answer: &ScriptedAnswer<'_>) -> Vec<String> {
+        let (text, cut_off) = match answer {
             ScriptedAnswer::Text(text) => (*text, false),
             ScriptedAnswer::CutOff(text) => (*text, true),
             ScriptedAnswer::Call => ("", false),
         };
         let words = || text.split_inclusive(' ');
-        let is_call = matches!(said, ScriptedAnswer::Call);
+        let is_call = matches!(answer, ScriptedAnswer::Call);
         match self {
             Dialect::OpenaiChat => {
                 let chunk = |delta: Value, reason: Value| {
@@ -175,7 +175,7 @@ impl Dialect {
             }
             Dialect::OpenaiResponses => {
                 let event = |value: Value| format!("event: {}\n{}", value["type"].as_str().unwrap_or_default(), data(&value));
-                let whole = self.body(said);
+                let whole = self.body(answer);
                 let mut events = vec![event(json!({"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}}))];
                 if is_call {
                     let mut started = whole["output"][0].clone();
@@ -223,7 +223,7 @@ impl Dialect {
             }
             Dialect::Gemini => {
                 if is_call {
-                    return vec![data(&self.body(said))];
+                    return vec![data(&self.body(answer))];
                 }
                 let mut events: Vec<String> = words().map(|word| data(&gemini(&[json!({"text": word})], None))).collect();
                 events.push(data(&gemini(&[json!({"text": ""})], Some(if cut_off { "MAX_TOKENS" } else { "STOP" }))));
@@ -234,7 +234,7 @@ impl Dialect {
                 let mut lines: Vec<String> = words()
                     .map(|word| line(&json!({"model": "qwen3:4b", "message": {"role": "assistant", "content": word}, "done": false})))
                     .collect();
-                let mut last = self.body(said);
+                let mut last = self.body(answer);
                 if !is_call {
                     last["message"]["content"] = json!("");
                 }

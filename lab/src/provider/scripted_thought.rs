@@ -12,8 +12,8 @@ use serde_json::{Map, Value, json};
 /// The reply to a request of OpenAI's API.
 pub fn to_request(body: &Value) -> String {
     let content = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
-    let told: Vec<String> = body["messages"].as_array().into_iter().flatten().map(content).collect();
-    let asked = PromptParts { question: told.last().cloned().unwrap_or_default(), told: told.join("\n") };
+    let contents: Vec<String> = body["messages"].as_array().into_iter().flatten().map(content).collect();
+    let asked = PromptParts { question: contents.last().cloned().unwrap_or_default(), prompt: contents.join("\n") };
     match body.pointer("/response_format/json_schema/schema") {
         Some(schema) => fill("", schema, &asked).to_string(),
         None => asked.sentence(),
@@ -22,8 +22,8 @@ pub fn to_request(body: &Value) -> String {
 
 /// The reply to the same call without a network.
 pub fn to_call(call: &ModelCall) -> Value {
-    let told: Vec<&str> = call.messages.iter().map(|message| message.content.as_str()).collect();
-    let asked = PromptParts { question: told.last().copied().unwrap_or_default().to_owned(), told: told.join("\n") };
+    let contents: Vec<&str> = call.messages.iter().map(|message| message.content.as_str()).collect();
+    let asked = PromptParts { question: contents.last().copied().unwrap_or_default().to_owned(), prompt: contents.join("\n") };
     call.schema.as_ref().map_or_else(|| json!(asked.sentence()), |schema| fill("", schema, &asked))
 }
 
@@ -40,13 +40,13 @@ impl<F: Fn(&ModelCall) -> Value + Send + Sync + 'static> EffectHandler for Model
         let Effect::CallModel(call) = &*job.effect else {
             return Reply::failed(Failure::new(FailureKind::Internal, "a model is asked nothing else"));
         };
-        let said = (self.0)(call);
-        if let Some(text) = said.as_str() {
+        let reply = (self.0)(call);
+        if let Some(text) = reply.as_str() {
             progress.send(text);
         }
         let length = |text: &str| text.len() as u64 / 4;
         let tokens_in = call.messages.iter().map(|message| length(&message.content)).sum();
-        Reply::ok(said.clone()).using(Usage { tokens_in, tokens_out: length(&said.to_string()), ..Usage::default() })
+        Reply::ok(reply.clone()).using(Usage { tokens_in, tokens_out: length(&reply.to_string()), ..Usage::default() })
     }
 }
 
@@ -76,18 +76,18 @@ pub fn errand_in(text: &str) -> Option<u64> {
 struct PromptParts {
     question: String,
     /// The whole prompt, including the question.
-    told: String,
+    prompt: String,
 }
 
 impl PromptParts {
     fn sentence(&self) -> String {
-        errand_in(&self.told).map_or_else(|| "It is done.".to_owned(), |errand| format!("Errand {errand} is done."))
+        errand_in(&self.prompt).map_or_else(|| "It is done.".to_owned(), |errand| format!("Errand {errand} is done."))
     }
 
     /// The calls whose tools are in the prompt.
     fn calls(&self) -> Vec<(&'static str, Value)> {
-        let is_told = |tool: &str| self.told.contains(&format!("- {tool}("));
-        calls(errand_in(&self.told).unwrap_or_default()).into_iter().filter(|(tool, _)| is_told(tool)).collect()
+        let is_listed = |tool: &str| self.prompt.contains(&format!("- {tool}("));
+        calls(errand_in(&self.prompt).unwrap_or_default()).into_iter().filter(|(tool, _)| is_listed(tool)).collect()
     }
 }
 
@@ -176,8 +176,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_it_says_follows_from_the_schema_and_the_errand() {
-        let asked = PromptParts { question: "Errand 7?".into(), told: "- calc.calculate(expression: string): …\nErrand 7?".into() };
+    fn the_reply_follows_from_the_schema_and_the_task() {
+        let asked = PromptParts { question: "Errand 7?".into(), prompt: "- calc.calculate(expression: string): …\nErrand 7?".into() };
         let task = json!({ "type": "object", "required": ["description", "task_number", "tool_arguments", "tool_name"], "properties": {
             "description": { "type": "string" }, "task_number": { "type": "integer" }, "tool_arguments": { "type": "object" }, "tool_name": { "type": "string" } } });
         let plan = json!({ "type": "object", "required": ["tasks", "reasoning"], "properties": {

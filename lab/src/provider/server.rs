@@ -13,7 +13,7 @@ use super::dialect::{Dialect, ScriptedAnswer};
 
 #[derive(Clone, Debug)]
 pub enum Behaviour {
-    Says(ScriptedAnswer<'static>),
+    Answers(ScriptedAnswer<'static>),
     /// A function of the request.
     Thinks(fn(&Value) -> String),
     /// A status, headers and a body.
@@ -109,11 +109,11 @@ async fn respond(dialect: Dialect, behaviour: Behaviour, path: &str, body: &Valu
         (true, Dialect::Ollama) => "application/x-ndjson",
         (true, _) => "text/event-stream",
     };
-    let chunks = |said: &ScriptedAnswer<'_>| if streaming { dialect.stream(said) } else { vec![dialect.body(said).to_string()] };
+    let chunks = |answer: &ScriptedAnswer<'_>| if streaming { dialect.stream(answer) } else { vec![dialect.body(answer).to_string()] };
     let hello = ScriptedAnswer::Text("Hello there, reader.");
     let ok = |kind: &str, body: Body| Response::builder().status(200).header("content-type", kind).body(body).expect("a response");
     match behaviour {
-        Behaviour::Says(said) => ok(kind, dripping(chunks(&said), End::Clean)),
+        Behaviour::Answers(answer) => ok(kind, dripping(chunks(&answer), End::Clean)),
         Behaviour::Thinks(think) => ok(kind, dripping(chunks(&ScriptedAnswer::Text(&think(body))), End::Clean)),
         Behaviour::Refuses(status, headers, words) => {
             let mut response = Response::builder().status(StatusCode::from_u16(status).expect("a status")).header("content-type", "application/json");

@@ -27,8 +27,8 @@ pub struct Gate {
     asked: AtomicU64,
     passed: AtomicU64,
     cut: Option<u64>,
-    is_dead: AtomicBool,
-    died: Notify,
+    has_exited: AtomicBool,
+    exited: Notify,
     /// Cut off from its store: what it asks waits.
     is_cut_off: watch::Sender<bool>,
     is_loud: bool,
@@ -43,8 +43,8 @@ impl Gate {
             asked: AtomicU64::new(0),
             passed: AtomicU64::new(0),
             cut,
-            is_dead: AtomicBool::new(false),
-            died: Notify::new(),
+            has_exited: AtomicBool::new(false),
+            exited: Notify::new(),
             is_cut_off,
             is_loud,
         }
@@ -59,16 +59,16 @@ impl Gate {
             eprintln!("  {point:>4} {}{}", what(), if is_cut { "  ✂" } else { "" });
         }
         if is_cut {
-            self.is_dead.store(true, Ordering::Relaxed);
-            self.died.notify_one();
+            self.has_exited.store(true, Ordering::Relaxed);
+            self.exited.notify_one();
             future::pending::<()>().await;
         }
     }
 
     /// Kills the process at this instant.
     pub fn kill(&self) {
-        self.is_dead.store(true, Ordering::Relaxed);
-        self.died.notify_one();
+        self.has_exited.store(true, Ordering::Relaxed);
+        self.exited.notify_one();
     }
 
     /// Cuts the process off from its store, or connects it again.
@@ -86,7 +86,7 @@ impl Gate {
 
     /// A killed process neither reads nor writes.
     pub async fn alive(&self) {
-        if self.is_dead.load(Ordering::Relaxed) {
+        if self.has_exited.load(Ordering::Relaxed) {
             future::pending::<()>().await;
         }
     }
@@ -109,7 +109,7 @@ impl Gate {
     }
 
     pub async fn death(&self) {
-        self.died.notified().await;
+        self.exited.notified().await;
     }
 
     pub fn passed(&self) -> u64 {

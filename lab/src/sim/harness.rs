@@ -60,10 +60,10 @@ const LEASE_MS_SHORT: i64 = 2_000;
 
 /// Runs a case, each life ended at its cut. The error is a problem independent of any comparison.
 pub fn run(case: &Case, home: &dyn Home, cuts: &[u64], options: Options) -> Result<Record, String> {
-    let mut lives =
+    let mut processes =
         ProcessLives { case, elsewhere: SurvivingState::default(), clock: Arc::new(AtomicI64::new(1_000_000)), seen: Arc::default(), options };
     for life in 0.. {
-        if let Some(mut record) = lives.live(home, life, cuts.get(life).copied())? {
+        if let Some(mut record) = processes.live(home, life, cuts.get(life).copied())? {
             record.deaths = life;
             return Ok(record);
         }
@@ -201,10 +201,10 @@ impl ProcessLives<'_> {
             let closing = result_of(&row).ok_or_else(|| format!("{run} is over, but does not say how"))?;
             let history = History::of(store, flows, run).await.map_err(|e| format!("{run} cannot be replayed: {e}"))?;
             if history.outcome.as_deref() != Some(&closing.outcome) {
-                return Err(format!("{run} ended as {:?}, but its journal says {:?}", closing.outcome, history.outcome));
+                return Err(format!("{run} ended as {:?}, but its journal has {:?}", closing.outcome, history.outcome));
             }
             if (history.spent, history.elapsed_us) != (closing.spent, closing.elapsed_us) {
-                return Err(format!("{run} cost {closing:?}, but its journal says {:?} and {} us", history.spent, history.elapsed_us));
+                return Err(format!("{run} cost {closing:?}, but its journal has {:?} and {} us", history.spent, history.elapsed_us));
             }
             if self.options.is_watched {
                 let replayed = engine::replay(store, flows, run).await.map_err(|e| format!("{run} cannot be replayed: {e}"))?;
@@ -236,7 +236,7 @@ impl ProcessLives<'_> {
         Ok(Record { runs, messages, points: 0, deaths: 0, performances: self.elsewhere.ledger.performances() })
     }
 
-    /// The events published through all lives equal those derived from the journal: byte by byte, without gaps, and nothing that was not
+    /// The events published by all processes equal those derived from the journal: byte by byte, without gaps, and nothing that was not
     /// yet durable.
     fn compare_with_watchers(&self, record: &Record) -> Result<(), String> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -244,7 +244,7 @@ impl ProcessLives<'_> {
             let events = &record.runs.get(run).ok_or_else(|| format!("{run} was watched and is not in the store"))?.events;
             let text = |numbered: &NumberedEvent| serde_json::to_string(numbered).unwrap_or_default();
             if numbered.len() != events.len() {
-                return Err(format!("a watcher of {run} saw {} events, and its journal tells {}", numbered.len(), events.len()));
+                return Err(format!("a watcher of {run} saw {} events, and its journal has {}", numbered.len(), events.len()));
             }
             if let Some((then, now)) = numbered.iter().zip(events).find(|(then, now)| text(then) != text(now)) {
                 return Err(format!("a watcher of {run} received {}, and its journal has {}", text(then), text(now)));

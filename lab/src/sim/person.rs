@@ -63,8 +63,8 @@ impl Person<'_> {
             };
         }
         let answer = if first.is_doubt() { self.verdict(first) } else { self.answer(prompt) };
-        let tell = || engine.answer(&first.row.run, first.waiting.task, first.waiting.attempt, answer.clone());
-        let delivery = match tell().await {
+        let send_answer = || engine.answer(&first.row.run, first.waiting.task, first.waiting.attempt, answer.clone());
+        let delivery = match send_answer().await {
             Ok(delivery) => delivery,
             // A message posted to an exited process has just reached its successor.
             Err(EngineError::Over { .. }) if self.may_have_posted => return Ok(Act::Taken),
@@ -72,7 +72,7 @@ impl Person<'_> {
         };
         if mix(&[self.seed, hash(prompt.as_bytes())]).is_multiple_of(4) {
             // Requests are repeated, like a double click.
-            match tell().await {
+            match send_answer().await {
                 Ok(_) | Err(EngineError::Over { .. }) => {}
                 Err(e) => return Err(format!("{} {}: the second, equal answer was not ignored: {e}", first.row.run, first.waiting.task)),
             }

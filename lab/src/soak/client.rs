@@ -145,24 +145,24 @@ impl Client {
             Act::AskTwiceWithOneKey => self.twice().await,
             Act::Watch => {
                 let (run, thread) = self.start("watch", &json!({ "question": QUESTION, "flow": "search" })).await?;
-                let told = self.listen("watch", &run, None, StreamEvent::is_over).await?;
+                let events = self.listen("watch", &run, None, StreamEvent::is_over).await?;
                 self.threads.push((thread, run));
-                self.ended("watch", &told, "done")
+                self.ended("watch", &events, "done")
             }
             Act::WatchLeaveAndResume => self.leave_and_resume().await,
             Act::Query => {
                 let body = json!({ "query": "What is a relay baton?", "thread": "new" });
-                let said = self.call("query", Method::POST, "/api/query", Some(&body), &[200]).await?;
-                self.threads.push((word(&said["thread"]), word(&said["run"])));
-                self.is("query", said["intent"] == "search", &said)
+                let answer = self.call("query", Method::POST, "/api/query", Some(&body), &[200]).await?;
+                self.threads.push((word(&answer["thread"]), word(&answer["run"])));
+                self.is("query", answer["intent"] == "search", &answer)
             }
             Act::Approve => self.approve("approve", |_| {}).await,
             Act::ApproveChanged => self.approve("approve changed", |plan| plan["tasks"][0]["tool_arguments"] = json!({ "query": "recovery" })).await,
             Act::Reject => {
                 let asking = self.asking("reject").await?;
                 self.answer("reject", &asking, json!({ "approve": false })).await?;
-                let told = self.listen("reject", &word(&asking["run"]), None, StreamEvent::is_over).await?;
-                self.is("reject", told.last().is_some_and(StreamEvent::is_over), &asking)
+                let events = self.listen("reject", &word(&asking["run"]), None, StreamEvent::is_over).await?;
+                self.is("reject", events.last().is_some_and(StreamEvent::is_over), &asking)
             }
             Act::CancelAsking => {
                 let asking = self.asking("cancel asking").await?;
@@ -180,9 +180,9 @@ impl Client {
                 let (_, run) = self.thread().await?;
                 let branch = self.call("fork", Method::POST, &format!("/api/runs/{run}/fork"), Some(&json!({ "at_step": 1 })), &[201]).await?;
                 let (run, thread) = (word(&branch["run"]), word(&branch["thread"]));
-                let told = self.listen("fork", &run, None, StreamEvent::is_over).await?;
+                let events = self.listen("fork", &run, None, StreamEvent::is_over).await?;
                 self.threads.push((thread, run));
-                self.ended("fork", &told, "done")
+                self.ended("fork", &events, "done")
             }
             Act::Lists => {
                 let (thread, run) = self.thread().await?;
@@ -260,22 +260,22 @@ impl Client {
         let (run, thread) = self.start(KIND, &json!({ "question": QUESTION, "flow": "search" })).await?;
         self.threads.push((thread, run.clone()));
         let mut left = 1 + self.dice.below(8);
-        let leaving = |told: &StreamEvent| {
+        let leaving = |event: &StreamEvent| {
             left -= 1;
-            left == 0 || told.is_over()
+            left == 0 || event.is_over()
         };
-        let mut told = self.listen(KIND, &run, None, leaving).await?;
-        let cursor = told.iter().rev().find_map(|told| told.id.clone());
-        if !told.last().is_some_and(StreamEvent::is_over) {
-            told.extend(self.listen(KIND, &run, cursor.as_deref(), StreamEvent::is_over).await?);
+        let mut events = self.listen(KIND, &run, None, leaving).await?;
+        let cursor = events.iter().rev().find_map(|event| event.id.clone());
+        if !events.last().is_some_and(StreamEvent::is_over) {
+            events.extend(self.listen(KIND, &run, cursor.as_deref(), StreamEvent::is_over).await?);
         }
         let mut seen: Vec<String> =
-            told.iter().filter(|told| told.event == "told").map(|told| format!("{} {}", told.data["run"], told.data["seq"])).collect();
+            events.iter().filter(|event| event.event == "told").map(|event| format!("{} {}", event.data["run"], event.data["seq"])).collect();
         let received = seen.len();
         seen.sort();
         seen.dedup();
-        self.is(KIND, seen.len() == received, &json!({ "heard twice": run }))?;
-        self.ended(KIND, &told, "done")
+        self.is(KIND, seen.len() == received, &json!({ "received twice": run }))?;
+        self.ended(KIND, &events, "done")
     }
 
     async fn approve(&mut self, kind: &'static str, change: impl Fn(&mut Value)) -> Option<()> {
@@ -286,8 +286,8 @@ impl Client {
         let hash = &waiting["schema"]["properties"]["plan_hash"]["default"];
         self.answer(kind, &asking, json!({ "approve": true, "tasks": plan["tasks"], "plan_hash": hash })).await?;
         let run = word(&asking["run"]);
-        let told = self.listen(kind, &run, None, StreamEvent::is_over).await?;
-        self.ended(kind, &told, "done")
+        let events = self.listen(kind, &run, None, StreamEvent::is_over).await?;
+        self.ended(kind, &events, "done")
     }
 
     /// A run that asks about its plan.
@@ -307,8 +307,8 @@ impl Client {
 
     async fn cancelled(&mut self, kind: &'static str, run: &str, wanted: &[u16]) -> Option<()> {
         self.call(kind, Method::POST, &format!("/api/runs/{run}/cancel"), Some(&json!({ "reason": "enough" })), wanted).await?;
-        let told = self.listen(kind, run, None, StreamEvent::is_over).await?;
-        self.is(kind, told.last().is_some_and(|last| matches!(last.data["status"].as_str(), Some("cancelled" | "done"))), &json!(run))
+        let events = self.listen(kind, run, None, StreamEvent::is_over).await?;
+        self.is(kind, events.last().is_some_and(|last| matches!(last.data["status"].as_str(), Some("cancelled" | "done"))), &json!(run))
     }
 
     async fn documents(&mut self) -> Option<()> {
@@ -427,8 +427,8 @@ impl Client {
         Some((word(&started["run"]), word(&started["thread"])))
     }
 
-    fn ended(&self, kind: &'static str, told: &[StreamEvent], status: &str) -> Option<()> {
-        let last = told.last();
+    fn ended(&self, kind: &'static str, events: &[StreamEvent], status: &str) -> Option<()> {
+        let last = events.last();
         let is_so = last.is_some_and(|last| last.event == "end" && last.data["status"] == status);
         self.is(kind, is_so, &json!({ "the last event": last.map(|last| &last.data) }))
     }
@@ -476,16 +476,16 @@ impl Client {
             rest.push_str(&String::from_utf8_lossy(&bytes));
             while let Some((frame, left)) = rest.split_once("\n\n") {
                 let field = |name: &str| frame.lines().find_map(|line| line.strip_prefix(name)).map(str::to_owned);
-                let told = match (field("event: "), field("data: ")) {
+                let event = match (field("event: "), field("data: ")) {
                     (Some(event), Some(data)) => {
                         Some(StreamEvent { id: field("id: "), event, data: serde_json::from_str(&data).unwrap_or_default() })
                     }
                     _ => None,
                 };
                 rest = left.to_owned();
-                let Some(told) = told else { continue };
-                let is_last = is_last(&told);
-                all.push(told);
+                let Some(event) = event else { continue };
+                let is_last = is_last(&event);
+                all.push(event);
                 if is_last {
                     self.tally.right(kind);
                     return Some(all);

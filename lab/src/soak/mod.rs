@@ -58,11 +58,11 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
         clients.spawn(Client::new(&server.url, order.seed, number, tally.clone(), stopped.clone()).go());
     }
     let mut samples = Vec::new();
-    let mut died = None;
+    let mut exited = None;
     while started.elapsed() < lasting {
         tokio::time::sleep(SAMPLED.min(lasting.saturating_sub(started.elapsed()))).await;
         if let Some(how) = server.ended() {
-            died = Some(how);
+            exited = Some(how);
             break;
         }
         match server.sample(started.elapsed()).await {
@@ -78,12 +78,12 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
     // The receivers may be gone.
     let _ = stop.send(true);
     while clients.join_next().await.is_some() {}
-    let end = match died {
+    let end = match exited {
         None => settled(&mut server, Some(&start)).await.ok(),
         Some(_) => None,
     };
-    if died.is_none() {
-        died = server.ended();
+    if exited.is_none() {
+        exited = server.ended();
     }
     Ok(Report {
         minutes: order.minutes,
@@ -92,7 +92,7 @@ pub async fn soak(order: &Order) -> Result<Report, String> {
         start,
         samples,
         end,
-        died,
+        exited,
         kinds: tally.kinds(),
         wrong: tally.all_wrong(),
         warned: server.warnings(),
@@ -106,7 +106,7 @@ async fn settled(server: &mut Server, start: Option<&Sample>) -> Result<Sample, 
     loop {
         tokio::time::sleep(Duration::from_secs(2)).await;
         if let Some(how) = server.ended() {
-            return Err(format!("the server died: {how}"));
+            return Err(format!("the server exited: {how}"));
         }
         let sample = server.sample(started.elapsed()).await?;
         let is_idle = sample.runs == 0 && sample.streams == 0;

@@ -60,10 +60,10 @@ impl Server {
             .map_err(|e| format!("{} cannot be started: {e}; build it, or name it with --baton", baton.display()))?;
         let mut line = String::new();
         if let Some(out) = process.stdout.take() {
-            BufReader::new(out).read_line(&mut line).map_err(|e| words("the server says nothing", &e))?;
+            BufReader::new(out).read_line(&mut line).map_err(|e| words("the server printed nothing", &e))?;
         }
-        let said: Value = serde_json::from_str(&line).map_err(|e| format!("the server said {line:?}: {e}"))?;
-        let url = said["url"].as_str().ok_or_else(|| format!("no address in {line:?}"))?.to_owned();
+        let printed: Value = serde_json::from_str(&line).map_err(|e| format!("the server printed {line:?}: {e}"))?;
+        let url = printed["url"].as_str().ok_or_else(|| format!("no address in {line:?}"))?.to_owned();
         // Each sample has its own connection, so that every sample has the same number open.
         let http = reqwest::Client::builder().no_proxy().pool_max_idle_per_host(0).timeout(PATIENCE).build().map_err(|e| e.to_string())?;
         Ok(Server { process, url, http, folder })

@@ -28,7 +28,8 @@ pub struct Report {
     pub samples: Vec<Sample>,
     /// After all clients have left.
     pub end: Option<Sample>,
-    pub died: Option<String>,
+    #[serde(rename = "died")]
+    pub exited: Option<String>,
     pub kinds: BTreeMap<&'static str, Kind>,
     pub wrong: Vec<String>,
     /// The server's log.
@@ -39,8 +40,8 @@ impl Report {
     /// Why it failed; empty if it passed.
     pub fn troubles(&self) -> Vec<String> {
         let mut troubles = Vec::new();
-        if let Some(how) = &self.died {
-            troubles.push(format!("the server died: {how}"));
+        if let Some(how) = &self.exited {
+            troubles.push(format!("the server exited: {how}"));
         }
         let wrong: u64 = self.kinds.values().map(|kind| kind.wrong).sum();
         if wrong > 0 {
@@ -48,7 +49,7 @@ impl Report {
         }
         match &self.end {
             Some(end) => troubles.extend(leaks(&self.start, end)),
-            None if self.died.is_none() => troubles.push("it could not be looked at after all had left".into()),
+            None if self.exited.is_none() => troubles.push("it could not be looked at after all had left".into()),
             None => {}
         }
         troubles.extend(growth(&self.samples));
@@ -162,7 +163,7 @@ impl fmt::Display for Report {
         }
         writeln!(
             f,
-            "judged by: no unexpected status; the server lives; at the end at most {FILES_MORE_MAX} files and {TASKS_MORE_MAX} tasks more than at the start, no run, no \
+            "judged by: no unexpected status; the server keeps running; at the end at most {FILES_MORE_MAX} files and {TASKS_MORE_MAX} tasks more than at the start, no run, no \
              stream; the median of memory in the last quarter at most {MEMORY_MORE_PCT} % above that of the second"
         )
     }
@@ -182,7 +183,7 @@ mod tests {
             start: still.clone(),
             samples: memory_mib.iter().map(sample).collect(),
             end: Some(still),
-            died: None,
+            exited: None,
             kinds: BTreeMap::from([("ask", Kind { requests: 9, slowed: 1, wrong: 0 })]),
             wrong: Vec::new(),
             warned: Vec::new(),
@@ -201,7 +202,7 @@ mod tests {
             (&flat[..], nothing as Change, ""),
             (&[40, 60, 100, 100, 110, 110, 112, 112], nothing, "memory grew from 100 MiB"),
             (&[10, 20, 40, 80], nothing, ""),
-            (&flat, |report| report.died = Some("signal 11".into()), "the server died: signal 11"),
+            (&flat, |report| report.exited = Some("signal 11".into()), "the server exited: signal 11"),
             (&flat, |report| report.end = None, "could not be looked at"),
             (&flat, |report| report.kinds.entry("ask").or_default().wrong = 2, "2 answers"),
             (&flat, |report| report.end.as_mut().unwrap().files += 4, ""),

@@ -17,16 +17,16 @@ use crate::{FlowFixture, input, output};
 /// All model calls.
 type ReceivedCalls = Arc<Mutex<Vec<ModelCall>>>;
 
-async fn engine(ground: &FlowFixture) -> (Engine, ReceivedCalls) {
+async fn engine(fixture: &FlowFixture) -> (Engine, ReceivedCalls) {
     let received = ReceivedCalls::default();
     let kept = received.clone();
     let web = web::serve(web::ARTICLE).await;
-    let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, ground.folder.path());
+    let setup = Setup::new(Dialect::OpenaiChat, "http://127.0.0.1:9", &web, fixture.folder.path());
     let profile = ModelFn(move |call: &ModelCall| {
         kept.lock().unwrap().push(call.clone());
         scripted_thought::to_call(call)
     });
-    (ground.engine(setup.handlers_with(profile).await), received)
+    (fixture.engine(setup.handlers_with(profile).await), received)
 }
 
 async fn history(engine: &Engine, thread: &ThreadId) -> Vec<Message> {
@@ -53,16 +53,16 @@ fn was_told(received: &ReceivedCalls, words: &str) -> bool {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
     const TURNS: usize = 60;
-    let ground = FlowFixture::new();
-    let (engine, received) = engine(&ground).await;
+    let fixture = FlowFixture::new();
+    let (engine, received) = engine(&fixture).await;
     for turn in 1..=TURNS {
         ask(&engine, "long", if turn % 2 == 0 { "direct" } else { "chat" }, &format!("Errand {turn}: and what then?")).await;
     }
     // Another process finds all of it, in order.
-    let (again, _) = self::engine(&ground).await;
-    let said = history(&again, &"long".into()).await;
-    assert_eq!(said.len(), 2 * TURNS);
-    for (turn, pair) in said.chunks(2).enumerate() {
+    let (again, _) = self::engine(&fixture).await;
+    let messages = history(&again, &"long".into()).await;
+    assert_eq!(messages.len(), 2 * TURNS);
+    for (turn, pair) in messages.chunks(2).enumerate() {
         assert_eq!((pair[0].role.as_str(), pair[1].role.as_str()), ("user", "assistant"));
         assert!(pair[0].content.starts_with(&format!("Errand {}: ", turn + 1)), "{pair:?}");
     }
@@ -74,14 +74,14 @@ async fn c7_the_whole_history_is_kept_in_a_database_however_long() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thread() {
-    let ground = FlowFixture::new();
-    let (engine, received) = engine(&ground).await;
+    let fixture = FlowFixture::new();
+    let (engine, received) = engine(&fixture).await;
     for (chat, flow, question) in [("ann/1", "reason", "Think about errand 1."), ("ann/2", "search", "Errand 2: what is a relay?")] {
         ask(&engine, chat, flow, question).await;
     }
     received.lock().unwrap().clear();
     // A follow-up sees its own chat and no other, also in another process.
-    let (later, received) = self::engine(&ground).await;
+    let (later, received) = self::engine(&fixture).await;
     for (chat, own, other) in [("ann/1", "errand 1", "Errand 2"), ("ann/2", "Errand 2", "errand 1")] {
         ask(&later, chat, "direct", "And why is that so?").await;
         let calls = received.lock().unwrap().clone();
@@ -90,8 +90,9 @@ async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thr
     }
     // The reasoning and the tool replies are stored too, run by run.
     let runs = later.store().runs(RunFilter { thread: Some("ann/1".into()), ..RunFilter::default() }).await.unwrap();
-    let told = engine::History::of(&**later.store(), later.flows(), &runs.last().unwrap().run).await.unwrap();
-    let notes: Vec<String> = told.events.iter().map(|told| serde_json::to_string(told).unwrap()).filter(|line| line.contains("\"noted\"")).collect();
+    let past = engine::History::of(&**later.store(), later.flows(), &runs.last().unwrap().run).await.unwrap();
+    let notes: Vec<String> =
+        past.events.iter().map(|numbered| serde_json::to_string(numbered).unwrap()).filter(|line| line.contains("\"noted\"")).collect();
     for name in ["plan", "results", "reflection"] {
         assert!(notes.iter().any(|line| line.contains(&format!("\"{name}\""))), "{name}: {notes:?}");
     }
@@ -100,7 +101,7 @@ async fn r7_context_is_per_thread_survives_a_restart_and_is_deleted_with_the_thr
     assert_eq!(output(&later, Order::new("reason", input("Who is she?", prefers))).await["way"], "agentic");
     drop((engine, later));
     // An unused one expires.
-    let store = SqliteStore::open(ground.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
+    let store = SqliteStore::open(fixture.folder.path().join("lab.db"), SqliteSettings::default()).unwrap();
     let freed = store.retain(Retention::KeepSince { ms: i64::MAX - 1 }, i64::MAX).await.unwrap();
     assert!(freed.threads >= 2, "{freed:?}");
     assert!(store.thread(&"ann/1".into()).await.unwrap().is_none());

@@ -15,20 +15,20 @@ use crate::{FlowFixture, input, output};
 /// One flow over both APIs; `check` gets the answer, the requests to the model server, and the folder.
 async fn over_http(flow: &str, question: &str, more: &Value, check: impl Fn(&Value, &[RecordedRequest], &Path)) {
     for dialect in [Dialect::OpenaiChat, Dialect::Ollama] {
-        let ground = FlowFixture::new();
+        let fixture = FlowFixture::new();
         let server = Server::start(dialect, Behaviour::Thinks(scripted_thought::to_request)).await;
-        let docs = ground.folder.path().join("docs");
+        let docs = fixture.folder.path().join("docs");
         std::fs::create_dir(&docs).unwrap();
         std::fs::write(docs.join("relay.md"), "# Relay\n\nA relay baton weighs at least 50 grams and is handed on in the exchange zone.\n").unwrap();
         let web = web::serve(web::ARTICLE).await;
-        let setup = Setup { docs: Some(docs), ..Setup::new(dialect, &server.url, &web, ground.folder.path()) };
-        let engine = ground.engine(setup.handler().await);
+        let setup = Setup { docs: Some(docs), ..Setup::new(dialect, &server.url, &web, fixture.folder.path()) };
+        let engine = fixture.engine(setup.handler().await);
         let answered = output(&engine, Order::new(flow, input(question, more.clone()))).await;
         assert!(answered["answer"].as_str().unwrap().contains("Errand 5 is done"), "{dialect:?}: {answered}");
         let seen = server.seen();
         let paths: Vec<&str> = seen.iter().map(|seen| seen.path.as_str()).collect();
         assert!(paths.iter().all(|path| [dialect.path(false, true), dialect.path(false, false)].contains(path)), "{paths:?}");
-        check(&answered, &seen, ground.folder.path());
+        check(&answered, &seen, fixture.folder.path());
     }
 }
 
@@ -44,7 +44,7 @@ async fn s1_search_asks_a_model_server_twice_and_does_what_was_planned() {
             .map(|step| (step["tool_name"].as_str().unwrap(), step["status"].as_str().unwrap()))
             .collect();
         assert_eq!(steps, tools.map(|tool| (tool, "completed")), "{answered}");
-        assert!(seen[1].body.to_string().contains("exchange zone"), "what was found is told");
+        assert!(seen[1].body.to_string().contains("exchange zone"), "what was found is in the prompt");
         let ledger = std::fs::read_to_string(Setup::root(folder).join(LEDGER)).unwrap();
         assert!(ledger.starts_with("errand 5: ") && ledger.contains('6'), "{ledger}");
         assert_eq!(std::fs::read_dir(folder.join("outbox")).unwrap().count(), 1, "one mail");
@@ -53,7 +53,7 @@ async fn s1_search_asks_a_model_server_twice_and_does_what_was_planned() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn c4_chat_searches_over_http_and_says_how_sure_it_is() {
+async fn c4_chat_searches_over_http_and_returns_its_confidence() {
     over_http("chat", "Errand 5: what is a relay?", &json!({}), |answered, seen, _| {
         assert_eq!((&answered["intent"], &answered["executed_stages"], seen.len()), (&json!("search"), &json!(["search"]), 3));
         assert!(answered["results"]["search_results"].as_str().unwrap().contains("exchange zone"), "{answered}");
@@ -85,7 +85,7 @@ async fn k1_a_panel_meets_over_http() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn x2_the_front_door_opens_over_http() {
+async fn x2_auto_is_reached_over_http() {
     over_http("auto", "Please look up errand 5.", &json!({ "settings": { "flows": ["direct", "search"] } }), |answered, seen, _| {
         assert_eq!((&answered["chosen"]["flow"], seen.len()), (&json!("search"), 2), "{answered}");
     })

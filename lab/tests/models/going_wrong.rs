@@ -26,7 +26,7 @@ fn body(message: &str) -> String {
 }
 
 #[tokio::test]
-async fn too_many_requests_are_to_be_tried_again_when_the_other_side_says() {
+async fn too_many_requests_are_retried_after_the_time_of_the_reply() {
     for (dialect, streaming) in both_ways() {
         let refuses = Behaviour::Refuses(429, &[("retry-after", "3")], body("Slow down."));
         let (failure, calls) = failure(dialect, refuses, streaming).await;
@@ -48,7 +48,7 @@ async fn server_errors_are_to_be_tried_again() {
 }
 
 #[tokio::test]
-async fn what_only_a_person_can_mend_is_told_to_them() {
+async fn what_only_a_person_can_fix_is_reported_to_them() {
     for (dialect, streaming) in both_ways() {
         for (status, words) in [(401, "check the key"), (403, "check the key"), (400, "No such thing."), (404, "is there such a model?")] {
             let (failure, _) = failure(dialect, Behaviour::Refuses(status, &[], body("No such thing.")), streaming).await;
@@ -107,7 +107,7 @@ async fn a_hang_ends_with_the_deadline() {
 #[tokio::test]
 async fn nobody_there_is_to_be_tried_again() {
     for (dialect, streaming) in both_ways() {
-        let server = Server::start(dialect, Behaviour::Says(ScriptedAnswer::Text("x"))).await;
+        let server = Server::start(dialect, Behaviour::Answers(ScriptedAnswer::Text("x"))).await;
         let models = crate::models(dialect, &server);
         drop(server);
         // The listener ends with its task, shortly afterwards.
@@ -121,7 +121,8 @@ async fn nobody_there_is_to_be_tried_again() {
 async fn wild_replies_to_tools_and_schemas_are_survived() {
     for (dialect, streaming) in both_ways() {
         for call in [with_schema(), with_tools()] {
-            for behaviour in [Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Says(ScriptedAnswer::Call), Behaviour::BreaksOff { cleanly: true }]
+            for behaviour in
+                [Behaviour::Garbage(Nonsense::OtherJson), Behaviour::Answers(ScriptedAnswer::Call), Behaviour::BreaksOff { cleanly: true }]
             {
                 let (outcome, _) = try_one(dialect, behaviour, &call, streaming).await;
                 outcome.expect("in time");
@@ -146,7 +147,7 @@ async fn a_breaker_keeps_calls_from_an_endpoint_that_is_down() {
 #[tokio::test]
 async fn another_vendor_answers_when_the_first_cannot() {
     let first = Server::start(Dialect::OpenaiChat, Behaviour::BreaksOff { cleanly: false }).await;
-    let second = Server::start(Dialect::Anthropic, Behaviour::Says(ScriptedAnswer::Text("Hello from the second."))).await;
+    let second = Server::start(Dialect::Anthropic, Behaviour::Answers(ScriptedAnswer::Text("Hello from the second."))).await;
     let mut table = Dialect::OpenaiChat.table(&first.url);
     table["endpoints"]["anthropic"] = Dialect::Anthropic.table(&second.url)["endpoints"]["anthropic"].clone();
     table["fallbacks"] = json!([Dialect::Anthropic.model()]);
@@ -158,5 +159,5 @@ async fn another_vendor_answers_when_the_first_cannot() {
     let about = outcome.reply.about.expect("about");
     assert_eq!(about["model"], json!(Dialect::Anthropic.model()));
     assert_eq!(about["tried"][0]["model"], json!(Dialect::OpenaiChat.model()));
-    assert!(outcome.told.ends_with("another model is asked]\nHello from the second."), "{}", outcome.told);
+    assert!(outcome.streamed.ends_with("another model is asked]\nHello from the second."), "{}", outcome.streamed);
 }

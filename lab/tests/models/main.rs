@@ -61,17 +61,17 @@ pub(crate) fn models(dialect: Dialect, server: &Server) -> Models {
 pub(crate) struct Outcome {
     pub(crate) reply: Reply,
     /// The streamed text; empty for a call that is not streamed.
-    pub(crate) told: String,
+    pub(crate) streamed: String,
 }
 
 /// Calls like the engine: with a deadline that drops the call.
 pub(crate) async fn ask(models: &Models, call: &ModelCall, streaming: bool) -> Option<Outcome> {
-    let told = Arc::new(Mutex::new(String::new()));
-    let received = told.clone();
+    let streamed = Arc::new(Mutex::new(String::new()));
+    let received = streamed.clone();
     let progress = if streaming { Progress::to(move |text| received.lock().expect("lock").push_str(text)) } else { Progress::nowhere() };
     let reply = tokio::time::timeout(DEADLINE, models.answer(call, &key(), &progress)).await.ok()?;
-    let told = told.lock().expect("lock").clone();
-    Some(Outcome { reply, told })
+    let streamed = streamed.lock().expect("lock").clone();
+    Some(Outcome { reply, streamed })
 }
 
 /// One call to a server with this behaviour.

@@ -44,21 +44,21 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn nothing_that_is_logged_or_told_holds_the_key() {
+async fn nothing_that_is_logged_or_returned_contains_the_key() {
     logged();
     tracing::info!("the log works");
     for (dialect, streaming) in both_ways() {
         // Some providers repeat the key they were given.
         let echo = format!("{{\"error\": {{\"message\": \"Incorrect API key provided: {SECRET}.\"}}}}");
         for behaviour in [
-            Behaviour::Says(ScriptedAnswer::Text("fine")),
+            Behaviour::Answers(ScriptedAnswer::Text("fine")),
             Behaviour::Refuses(401, &[], echo.clone()),
             Behaviour::Refuses(500, &[], format!("Bearer {SECRET}")),
             Behaviour::BreaksOff { cleanly: false },
         ] {
             let server = Server::start(dialect, behaviour).await;
             let outcome = ask(&crate::models(dialect, &server), &question(), streaming).await.expect("in time");
-            let shown = format!("{:?} {} {}", outcome.reply, serde_json::to_string(&outcome.reply).expect("JSON"), outcome.told);
+            let shown = format!("{:?} {} {}", outcome.reply, serde_json::to_string(&outcome.reply).expect("JSON"), outcome.streamed);
             assert!(!shown.contains(SECRET), "{dialect:?}: {shown}");
         }
     }
@@ -72,7 +72,7 @@ async fn a_recording_has_no_key_in_it_and_plays_back_without_one() {
     let dir = tempfile::tempdir().expect("a directory");
     for (dialect, streaming) in both_ways() {
         let path = dir.path().join(format!("{dialect:?}-{streaming}.jsonl"));
-        let server = Server::start(dialect, Behaviour::Says(ScriptedAnswer::Text("Hello there, reader."))).await;
+        let server = Server::start(dialect, Behaviour::Answers(ScriptedAnswer::Text("Hello there, reader."))).await;
         let recording = Recording::new(crate::models(dialect, &server), &path).expect("a file");
         let progress = if streaming { Progress::to(|_| ()) } else { Progress::nowhere() };
         let job = job();

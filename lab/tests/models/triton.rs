@@ -181,7 +181,7 @@ async fn r10_decoupled_models_stream_and_others_answer_whole() {
             let tried = check(behaviour, &question(), streaming).await;
             let outcome = tried.outcome.expect("in time");
             assert_eq!(outcome.reply.result, Ok(json!("Hello there, reader.")), "{behaviour:?}");
-            assert_eq!(outcome.told, if streaming { "Hello there, reader." } else { "" }, "{behaviour:?}");
+            assert_eq!(outcome.streamed, if streaming { "Hello there, reader." } else { "" }, "{behaviour:?}");
             assert_eq!(outcome.reply.about.expect("about")["tokens"], json!("unknown"));
             assert_eq!(tried.seen.len(), 1);
         }
@@ -189,9 +189,9 @@ async fn r10_decoupled_models_stream_and_others_answer_whole() {
 }
 
 #[tokio::test]
-async fn letters_are_told_whole() {
+async fn characters_cut_between_chunks_are_returned_whole() {
     let outcome = check(Behaviour::CutsLetters("schön 😀"), &question(), true).await.outcome.expect("in time");
-    assert_eq!((outcome.reply.result, outcome.told.as_str()), (Ok(json!("schön 😀")), "schön 😀"));
+    assert_eq!((outcome.reply.result, outcome.streamed.as_str()), (Ok(json!("schön 😀")), "schön 😀"));
 }
 
 #[tokio::test]
@@ -218,7 +218,7 @@ async fn json_is_validated_here_too() {
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_sorted_and_told() {
+async fn failures_are_sorted_and_reported() {
     for (behaviour, kind, retry, words) in [
         (Behaviour::Refuses(Code::Unavailable), FailureKind::Network, Retry::Yes, "it hurts"),
         (Behaviour::Refuses(Code::ResourceExhausted), FailureKind::Refused, Retry::Yes, "it hurts"),

@@ -14,11 +14,11 @@ use crate::{both_ways, find, key, question, try_one, with_schema, with_tools};
 #[tokio::test]
 async fn r10_text_comes_whole_with_its_cost_and_in_pieces_to_those_who_listen() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, seen) = try_one(dialect, Behaviour::Says(ScriptedAnswer::Text("Hello there, reader.")), &question(), streaming).await;
+        let (outcome, seen) = try_one(dialect, Behaviour::Answers(ScriptedAnswer::Text("Hello there, reader.")), &question(), streaming).await;
         let outcome = outcome.expect("in time");
         let at = format!("{dialect:?}, streaming: {streaming}: {:?}", outcome.reply);
         assert_eq!(outcome.reply.result, Ok(json!("Hello there, reader.")), "{at}");
-        assert_eq!(outcome.told, if streaming { "Hello there, reader." } else { "" }, "{at}");
+        assert_eq!(outcome.streamed, if streaming { "Hello there, reader." } else { "" }, "{at}");
         let about = outcome.reply.about.expect("about");
         assert_eq!((&about["model"], &about["finish"]), (&json!(dialect.model()), &json!("stop")), "{at}");
         // Dollars per million tokens, in and out, from the table.
@@ -72,8 +72,8 @@ fn dialect_model(body: &Value) -> &str {
 #[tokio::test]
 async fn schema_mode_is_used_where_there_is_one_and_the_reply_is_validated() {
     for (dialect, streaming) in both_ways() {
-        let says = ScriptedAnswer::Text("{\"steps\": [\"look\", \"answer\"], \"note\": null}");
-        let (outcome, seen) = try_one(dialect, Behaviour::Says(says), &with_schema(), streaming).await;
+        let answer = ScriptedAnswer::Text("{\"steps\": [\"look\", \"answer\"], \"note\": null}");
+        let (outcome, seen) = try_one(dialect, Behaviour::Answers(answer), &with_schema(), streaming).await;
         let reply = outcome.expect("in time").reply;
         let at = format!("{dialect:?}, streaming: {streaming}: {reply:?}");
         assert_eq!(reply.result, Ok(json!({"steps": ["look", "answer"]})), "{at}");
@@ -91,13 +91,13 @@ async fn schema_mode_is_used_where_there_is_one_and_the_reply_is_validated() {
 #[tokio::test]
 async fn a_reply_that_does_not_fit_is_a_typed_failure_and_asked_for_only_once() {
     for (dialect, streaming) in both_ways() {
-        for says in [ScriptedAnswer::Text("I would rather not."), ScriptedAnswer::CutOff("{\"steps\": {\"a\":")] {
-            let (outcome, seen) = try_one(dialect, Behaviour::Says(says), &with_schema(), streaming).await;
+        for answer in [ScriptedAnswer::Text("I would rather not."), ScriptedAnswer::CutOff("{\"steps\": {\"a\":")] {
+            let (outcome, seen) = try_one(dialect, Behaviour::Answers(answer), &with_schema(), streaming).await;
             let reply = outcome.expect("in time").reply;
             let failure = reply.result.expect_err("unfit");
             let at = format!("{dialect:?}, streaming: {streaming}: {failure}");
             assert_eq!((failure.kind, failure.retry), (graph::FailureKind::Invalid, graph::Retry::No), "{at}");
-            assert_eq!(failure.message.contains("cut off at tokens_max = 64"), matches!(says, ScriptedAnswer::CutOff(_)), "{at}");
+            assert_eq!(failure.message.contains("cut off at tokens_max = 64"), matches!(answer, ScriptedAnswer::CutOff(_)), "{at}");
             assert_eq!(reply.usage.tokens_out, TOKENS.1, "{at}");
             assert_eq!(seen.len(), 1, "{at}");
         }
@@ -107,7 +107,7 @@ async fn a_reply_that_does_not_fit_is_a_typed_failure_and_asked_for_only_once() 
 #[tokio::test]
 async fn tool_calls_come_back_as_data() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, seen) = try_one(dialect, Behaviour::Says(ScriptedAnswer::Call), &with_tools(), streaming).await;
+        let (outcome, seen) = try_one(dialect, Behaviour::Answers(ScriptedAnswer::Call), &with_tools(), streaming).await;
         let reply = outcome.expect("in time").reply;
         let at = format!("{dialect:?}, streaming: {streaming}: {reply:?}");
         assert_eq!(reply.result, Ok(json!({"text": "", "tool_calls": [{"name": "add", "arguments": {"a": 1, "b": 2}}]})), "{at}");
@@ -117,9 +117,9 @@ async fn tool_calls_come_back_as_data() {
 }
 
 #[tokio::test]
-async fn a_text_that_was_cut_off_is_a_reply_that_says_so() {
+async fn a_text_that_was_cut_off_is_a_reply_marked_as_cut() {
     for (dialect, streaming) in both_ways() {
-        let (outcome, _) = try_one(dialect, Behaviour::Says(ScriptedAnswer::CutOff("Hello the")), &question(), streaming).await;
+        let (outcome, _) = try_one(dialect, Behaviour::Answers(ScriptedAnswer::CutOff("Hello the")), &question(), streaming).await;
         let reply = outcome.expect("in time").reply;
         assert_eq!(reply.result, Ok(json!("Hello the")), "{dialect:?}, streaming: {streaming}");
         assert_eq!(reply.about.expect("about")["finish"], json!("length"), "{dialect:?}, streaming: {streaming}");

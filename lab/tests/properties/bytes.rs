@@ -111,7 +111,7 @@ proptest! {
         let at = at.index(journal.len()) + 1;
         let mut part = Run::start(graph, (**start).clone()).unwrap();
         let mut is_restored = false;
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for (seq, entry) in journal.iter().enumerate().skip(1) {
             if seq >= at && !is_restored {
                 part.settle();
@@ -120,23 +120,23 @@ proptest! {
                     let bytes = snapshot.encode();
                     let read = Snapshot::decode(&bytes).unwrap();
                     prop_assert_eq!(&read.encode(), &bytes);
-                    told = part.take_events();
+                    events = part.take_events();
                     part = Run::restore(graph, (**start).clone(), read).unwrap();
                     part.settle();
                     // The events of the step are published again, under their old numbers.
                     let again = part.take_events();
                     let first = again.first().map_or(u64::MAX, |again| again.seq);
-                    told.retain(|told| told.seq < first);
-                    told.extend(again);
+                    events.retain(|numbered| numbered.seq < first);
+                    events.extend(again);
                 }
             }
             part.apply(entry.clone()).unwrap();
         }
         part.settle();
-        told.extend(part.take_events());
+        events.extend(part.take_events());
         prop_assert_eq!(part.outcome(), Some(&outcome));
         prop_assert_eq!((part.spent(), part.elapsed_us(), part.entries()), (whole.spent(), whole.elapsed_us(), whole.entries()));
-        prop_assert_eq!(told, whole.take_events());
+        prop_assert_eq!(events, whole.take_events());
     }
 
     /// The same from any line of the journal, continuing by itself. Replies then come in another order, which must not matter.

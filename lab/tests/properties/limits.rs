@@ -9,9 +9,9 @@ use super::{begin, config, drive, failure_of};
 /// A flow that loops until it is stopped, with `width` effects each time.
 fn endless(width: usize, limits: Limits) -> Graph {
     let ask = move |_: &Value| Ask { requests: vec![Request::from(graph::tool("t", json!({}))); width] };
-    let fold = |told: &mut Value, replies: &Replies<'_>| {
-        *told = replies.iter().map(super::shown).collect();
-        if told.as_array().is_some_and(|told| told.len() == 77) { Go::end() } else { Go::to("round") }
+    let fold = |state: &mut Value, replies: &Replies<'_>| {
+        *state = replies.iter().map(super::shown).collect();
+        if state.as_array().is_some_and(|state| state.len() == 77) { Go::end() } else { Go::to("round") }
     };
     Graph::of::<Value>("endless").node("round", (ask, fold), &["round", END]).limits(limits).build().unwrap()
 }
@@ -52,9 +52,9 @@ proptest! {
         let bytes = reply.to_string().len();
         let mut run = begin(&endless(1, limits), Value::Null);
         let (_, journal) = drive(&mut run, |_| Reply::ok(reply.clone()));
-        let told = run.state().unwrap();
-        let why = told[0]["why"].as_str().unwrap_or_default();
-        match failure_of(&told, 0) {
+        let state = run.state().unwrap();
+        let why = state[0]["why"].as_str().unwrap_or_default();
+        match failure_of(&state, 0) {
             None => {
                 // Numbers count as five bytes each, with a small margin for commas.
                 prop_assert!(!is_too_deep && bytes <= reply_bytes_max + 8, "{bytes} bytes, {depth} deep");
@@ -85,8 +85,8 @@ proptest! {
     #[test]
     fn attempts_end_and_no_wait_is_longer_than_allowed(attempts in 1_u32..8, waits in prop::collection::vec(0_u64..2_000, 8), retry_after_ms_max in 0_u64..2_000) {
         let request = Request::from(graph::tool("t", json!({}))).attempts(attempts);
-        let fold = |told: &mut Value, replies: &Replies<'_>| {
-            *told = replies.iter().map(super::shown).collect();
+        let fold = |state: &mut Value, replies: &Replies<'_>| {
+            *state = replies.iter().map(super::shown).collect();
             Go::end()
         };
         let limits = Limits { retry_after_ms_max, ..Limits::default() };

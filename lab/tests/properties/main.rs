@@ -47,8 +47,8 @@ fn any_key() -> impl Strategy<Value = String> {
 
 /// A flow of one node that requests this and ends with the replies or failures.
 fn once(ask: Ask) -> Graph {
-    let fold = |told: &mut Value, replies: &Replies<'_>| {
-        *told = replies.iter().map(shown).collect();
+    let fold = |state: &mut Value, replies: &Replies<'_>| {
+        *state = replies.iter().map(shown).collect();
         Go::end()
     };
     Graph::of::<Value>("once").node("only", (move |_: &Value| ask.clone(), fold), &[graph::END]).build().unwrap()
@@ -87,6 +87,6 @@ fn drive(run: &mut Run, mut reply: impl FnMut(&Job) -> Reply) -> (Arc<Outcome>, 
     }
 }
 
-fn failure_of(told: &Value, index: usize) -> Option<FailureKind> {
-    serde_json::from_value(told[index]["failed"].clone()).ok()
+fn failure_of(state: &Value, index: usize) -> Option<FailureKind> {
+    serde_json::from_value(state[index]["failed"].clone()).ok()
 }

@@ -77,13 +77,13 @@ fn check(arguments: Value, reply: &Value, holes: Vec<Placeholder>) -> Option<Val
         }
         other => panic!("nobody asked {other:?}"),
     });
-    let told = outcome.output().unwrap();
+    let output = outcome.output().unwrap();
     match &asked {
         Some(asked) => assert_eq!(Some(asked), filled(&arguments, reply, &holes).as_ref(), "{holes:?}"),
-        None => assert_eq!(failure_of(told, 1), Some(FailureKind::Reference), "{told}"),
+        None => assert_eq!(failure_of(output, 1), Some(FailureKind::Reference), "{output}"),
     }
     if holes.len() == 1 && asked.is_none() {
-        assert_eq!(filled(&arguments, reply, &holes), None, "it would have fitted: {told}");
+        assert_eq!(filled(&arguments, reply, &holes), None, "it would have fitted: {output}");
     }
     asked.map(|(_, arguments)| arguments)
 }

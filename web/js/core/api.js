@@ -1,4 +1,4 @@
-// The server's JSON API. Every failure becomes a `Trouble` that says what happened and what to do.
+// The server's JSON API. Every failure becomes a `Trouble` with what happened and what to do.
 import { cell } from "./cell.js";
 import { serverText, t } from "./words.js";
 

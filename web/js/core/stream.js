@@ -1,7 +1,7 @@
 // A stream of server-sent events that does not end when the line does.
 //
 //   follow(path, on) ── open ──► reading ── cut ──► waits 0.3 s, 0.6 s … 5 s ──► open with the last cursor
-//                                   └── on(event) says it is enough, or stop() ──► over
+//                                   └── on(event) returns true, or stop() ──► over
 //
 // A hidden tab closes its connections and resumes them when it is shown: a browser allows six to a server, for all tabs together.
 //
@@ -83,12 +83,12 @@ async function read(self, path, on, begun) {
   const abort = new AbortController();
   self.abort = abort;
   let silence;
-  const heard = () => {
+  const restartTimer = () => {
     clearTimeout(silence);
     silence = setTimeout(() => abort.abort(), SILENT_MS_MAX);
   };
   try {
-    heard();
+    restartTimer();
     const headers = { Accept: "text/event-stream" };
     if (self.cursor !== null) headers["Last-Event-ID"] = self.cursor;
     const response = await fetch(path, { headers, signal: abort.signal, cache: "no-store" });
@@ -106,7 +106,7 @@ async function read(self, path, on, begun) {
     for (;;) {
       const { value, done } = await reader.read();
       if (done) return "closed";
-      heard();
+      restartTimer();
       for (const event of parse(value)) {
         if (event.id !== null) self.cursor = event.id;
         if (!self.isOver && event.event !== null && on(event)) return "enough";

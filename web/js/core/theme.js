@@ -1,4 +1,4 @@
-// Light, dark, or as the system says. The choice is one attribute; `early.js` sets it before the first paint.
+// Light, dark, or that of the system. The choice is one attribute; `early.js` sets it before the first paint.
 import { cell } from "./cell.js";
 
 const THEMES = ["system", "light", "dark"];

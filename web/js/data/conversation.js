@@ -1,4 +1,4 @@
-// One conversation: its turns, each a run with its question and what was said to it.
+// One conversation: its turns, each a run with its question and the reply to it.
 import { get } from "../core/api.js";
 import { cell } from "../core/cell.js";
 import { line } from "../core/stream.js";
@@ -7,7 +7,7 @@ import { onThread } from "./threads.js";
 const PAGE = 200;
 const PAGES_MAX = 50;
 
-/// `{thread, row, turns: [{run, question, said, created_ms}], after: {run: the run it follows}, isLoading, trouble}`
+/// `{thread, row, turns: [{run, question, reply, created_ms}], after: {run: the run it follows}, isLoading, trouble}`
 export const conversation = cell(nothing(null));
 
 function nothing(thread) {
@@ -39,7 +39,7 @@ export function add(thread, run, question, flow, after = null) {
   const { turns } = conversation.value;
   if (turns.some((turn) => turn.run?.run === run)) return;
   const row = { run, thread, flow, title: question, status: "running", created_ms: Date.now(), parent: null };
-  conversation.value = { ...conversation.value, turns: [...turns, { run: row, question, said: null }], after: merged(conversation.value.after) };
+  conversation.value = { ...conversation.value, turns: [...turns, { run: row, question, reply: null }], after: merged(conversation.value.after) };
   load(thread);
 }
 
@@ -89,16 +89,16 @@ export function turns(messages, runs, before = []) {
   const all = roots.map((run) => {
     const own = messages.filter((message) => message.run === run.run);
     const question = own.find((message) => message.role === "user")?.content ?? asked.get(run.run) ?? run.question ?? run.title ?? "";
-    return { run, question, said: own.findLast((message) => message.role === "assistant")?.content ?? null, at_ms: run.created_ms };
+    return { run, question, reply: own.findLast((message) => message.role === "assistant")?.content ?? null, at_ms: run.created_ms };
   });
   const known = new Set(roots.map((run) => run.run));
   let last = null;
   for (const message of messages.filter((one) => !known.has(one.run))) {
     if (message.role === "user") {
-      last = { run: null, question: message.content, said: null, at_ms: message.created_ms };
+      last = { run: null, question: message.content, reply: null, at_ms: message.created_ms };
       all.push(last);
-    } else if (last && last.said === null) last.said = message.content;
-    else all.push((last = { run: null, question: null, said: message.content, at_ms: message.created_ms }));
+    } else if (last && last.reply === null) last.reply = message.content;
+    else all.push((last = { run: null, question: null, reply: message.content, at_ms: message.created_ms }));
   }
   // What was asked here a moment ago may not be in the list yet.
   for (const turn of before) {

@@ -1,7 +1,7 @@
 // Diagrams of answers as images. Mermaid runs in a sandboxed frame that has no origin and no network; what it gets and what it gives back is text. One
 // diagram is drawn at a time; a frame that takes too long is removed, and the next diagram gets a new one.
 //
-//   const { src, width, height, title } = await drawDiagram(text, isDark)      throws an Error whose message says why it cannot be drawn
+//   const { src, width, height, title } = await drawDiagram(text, isDark)      throws an Error whose message is why it cannot be drawn
 import { t } from "../core/words.js";
 
 const TEXT_CHARS_MAX = 20_000;
@@ -92,7 +92,7 @@ function answerOf(isWanted, ms_max, tooLate) {
   });
 }
 
-/// What the frame says is not trusted: an SVG becomes an image, which runs no script and loads nothing.
+/// What the frame sends is not trusted: an SVG becomes an image, which runs no script and loads nothing.
 function imageOf({ svg, width, height, title, trouble }) {
   if (typeof svg !== "string" || svg.length > SVG_CHARS_MAX) throw new Error(typeof trouble === "string" ? trouble.slice(0, 300) : t("the drawing is too large"));
   const size = (value) => Math.max(1, Math.min(20_000, Math.ceil(Number(value) || 1)));

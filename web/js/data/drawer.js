@@ -1,4 +1,4 @@
-// What the drawer at the side shows: a passage in its source, one step of a run, or what its author looks at. Whoever opened it gets the focus back.
+// What the drawer at the side shows: a passage in its source, one step of a run, or what its author looks at. The element that opened it gets the focus back.
 import { cell } from "../core/cell.js";
 
 export const drawer = cell(null);

@@ -17,7 +17,7 @@ export function dismiss(id) {
   notices.value = notices.value.filter((notice) => notice.id !== id);
 }
 
-/// Does it, and says what went wrong.
+/// Does it, and shows what went wrong.
 export async function attempt(work) {
   try {
     return await work();

@@ -7,17 +7,17 @@ import { serverText } from "../core/words.js";
 export const status = cell(null);
 export const models = cell(null);
 
-/// What the server says of itself, in the language of the page.
-const inWords = (told) => ({
-  ...told,
-  model: told.model && { ...told.model, why: serverText(told.model.why) },
-  flows: told.flows?.map((flow) => ({ ...flow, title: serverText(flow.title), about: serverText(flow.about), settings: flow.settings?.map((one) => ({ ...one, help: serverText(one.help) })) })),
+/// The server's own texts, in the language of the page.
+({ => const inWords = (reply) => ({ => ({
+  ...reply,
+  model: reply.model && { ...reply.model, why: serverText(reply.model.why) },
+  flows: reply.flows?.map((flow) => ({ ...flow, title: serverText(flow.title), about: serverText(flow.about), settings: flow.settings?.map((one) => ({ ...one, help: serverText(one.help) })) })),
 });
 
-const modelsInWords = (told) => ({
-  ...told,
-  chosen: told.chosen && { ...told.chosen, why: serverText(told.chosen.why) },
-  options: told.options?.map((one) => ({ ...one, title: serverText(one.title), detail: serverText(one.detail), todo: serverText(one.todo) })),
+({ => const modelsInWords = (reply) => ({ => ({
+  ...reply,
+  chosen: reply.chosen && { ...reply.chosen, why: serverText(reply.chosen.why) },
+  options: reply.options?.map((one) => ({ ...one, title: serverText(one.title), detail: serverText(one.detail), todo: serverText(one.todo) })),
 });
 
 export async function loadStatus() {

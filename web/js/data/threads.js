@@ -14,7 +14,7 @@ let turn = 0;
 export function begin() {
   load("");
   let isFirst = true;
-  follow("/api/feed", heard, {
+  follow("/api/feed", applyFeedEvent, {
     isKept: () => isFeedKept(),
     begun() {
       // What changed while the line was lost is in the first page.
@@ -78,7 +78,7 @@ const address = (query, before) => {
 
 const listeners = new Set();
 
-/// Hears of every thread that changed.
+/// Receives every thread that changed.
 export function onThread(listener) {
   listeners.add(listener);
   return () => listeners.delete(listener);
@@ -86,7 +86,7 @@ export function onThread(listener) {
 
 let gathered = new Map();
 
-function heard({ event, data }) {
+function applyFeedEvent({ event, data }) {
   if (event === "gone") gone(data.thread);
   if (event !== "thread") return false;
   for (const listener of listeners) listener(data);

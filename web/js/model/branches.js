@@ -1,4 +1,4 @@
-// Branches of one conversation. Each turn follows the turn before it, unless the server says which one it follows.
+// Branches of one conversation. Each turn follows the turn before it, unless the server names the one it follows.
 //
 //   pathOf(turns, after, chosen) -> [{turn, id, parent, siblings: [id], at}]      the turns that are shown, one version of each
 //

@@ -3,7 +3,7 @@
 //   applyEvent(family, event)      an event that is in a journal: asked, replied, noted …
 //   applyDelta(family, delta)     words as they come, kept nowhere else
 //
-// The journal says how long things took and not when they were, so each run has a clock of its own: what is asked begins where the clock stands,
+// The journal has how long things took and not when they were, so each run has a clock of its own: what is asked begins where the clock stands,
 // a reply moves it to that beginning plus the time it took. A child begins where its parent asked for it.
 
 export function newFamily(root) {
@@ -12,7 +12,7 @@ export function newFamily(root) {
 
 export const keyOf = (run, [step, index]) => `${run}/${step}.${index}`;
 
-/// `now_ms` only says since when something goes on; nothing is decided by it.
+/// `now_ms` is only used to show since when something goes on; nothing is decided by it.
 export function applyEvent(family, event, now_ms = 0) {
   const run = memberOf(family, event);
   if (!run || event.seq < run.next) return false;
@@ -62,7 +62,7 @@ const newRun = (id, flow) => ({
   steps: [],
   tasks: new Map(),
   notes: [],
-  said: [],
+  messages: [],
   edits: [],
   outcome: null,
 });
@@ -146,7 +146,7 @@ const HANDLERS = {
   },
 
   said(_, run, event) {
-    run.said.push({ role: event.role, content: event.content });
+    run.messages.push({ role: event.role, content: event.content });
   },
 
   left(_, run, event) {

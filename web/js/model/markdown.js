@@ -4,7 +4,7 @@
 //   blocks(text, {sources, sentenceAt}) -> [{kind: "paragraph" | "heading" | "list" | "code" | "quote" | "table" | "rule", …}]
 //   words of a block: [{sentence: index | null, isEnd, runs: [{text, strong?, em?, code?, href?, cite?}]}]
 //
-// The text is parsed once. Every line and every character keeps its offset, and `sentenceAt(offset)` (see `marks.js`) says which sentence it
+// The text is parsed once. Every line and every character keeps its offset, and `sentenceAt(offset)` (see `marks.js`) returns which sentence it
 // belongs to; `isEnd` is set on the last piece of each sentence.
 import { slice, trimmed, words } from "./inline.js";
 

@@ -1,4 +1,4 @@
-// Settings of a flow as the server lists them: how a value is typed in, and what of it a request says.
+// Settings of a flow as the server lists them: how a value is typed in, and what of it is in a request.
 
 const isSame = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 

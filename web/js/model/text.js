@@ -50,7 +50,7 @@ const LIMITS = { tokens: (n) => count(n, "token"), usd_micros: (n) => money(n) |
 export const limitsInWords = (text) =>
   String(text).replace(/\b(tokens|usd_micros|calls|time_ms)_max = (\d+) is used up(?:: \d+ spent or promised, \d+ kept for the answer, \d+ wanted| \(\d+ ms kept for the answer\))?/g, (_, name, max) => t("the limit of {limit} was reached", { limit: LIMITS[name](Number(max)) }));
 
-/// Why a run failed, as a sentence: messages of the server begin in small letters. Empty where it says nothing.
+/// Why a run failed, as a sentence: messages of the server begin in small letters. Empty where it has no message.
 export function faultOf(outcome) {
   const fault = outcome?.fault ?? outcome;
   const why = fault?.why ?? fault?.message ?? (fault ? JSON.stringify(fault) : "");

@@ -148,7 +148,7 @@ const Words = ({ groups, context }) =>
     const problems = (own.problems ?? []).map((problem) => problem.words ?? problem);
     const why = [[statusText, ...problems].filter(Boolean).join(": "), decidedTexts()[own.by]].filter(Boolean).join("; ");
     const contrary = isEnd && own.contradicted_by ? html`<${Contrary} number=${own.contradicted_by} context=${context} sentence=${own} />` : null;
-    // A sentence may be in several cells; screen readers are told its status once.
+    // A sentence may be in several cells; screen readers get its status once.
     return html`<span class=${`sentence sentence-${own.status}`} title=${why || undefined}>${drawn}</span>${statusText && isEnd && html`<span class="hidden"> (${statusText}) </span>`}${contrary}`;
   });
 

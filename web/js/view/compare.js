@@ -53,7 +53,7 @@ function Side({ side }) {
   `;
 }
 
-/// Steps beside one another in their order; what differs says so in a word, not only in colour.
+/// Steps beside one another in their order; what differs is marked with a word, not only with a colour.
 function Steps({ a, b }) {
   const list = (side) => (side.known ? [...(speaker(side.known.family)?.tasks.values() ?? [])] : []);
   const [left, right] = [list(a), list(b)];
@@ -63,7 +63,7 @@ function Steps({ a, b }) {
     const [one, other] = [left[at], right[at]];
     const isSame = one && other && one.name === other.name && shown(asked(one)) === shown(asked(other)) && shown(one.value ?? null) === shown(other.value ?? null);
     const why = !one || !other ? t("only here") : isSame ? t("the same") : shown(asked(one)) !== shown(asked(other)) ? t("asked differently") : t("answered differently");
-    return html`<tr class=${isSame ? "" : "is-other"}><td>${said(one)}</td><td>${said(other)}</td><td>${why}</td></tr>`;
+    return html`<tr class=${isSame ? "" : "is-other"}><td>${described(one)}</td><td>${described(other)}</td><td>${why}</td></tr>`;
   };
   return html`<div class="table" tabindex="0" role="region" aria-label=${t("Steps side by side")}><table>
     <thead><tr><th scope="col">${t("Left")}</th><th scope="col">${t("Right")}</th><th scope="col">${t("Difference")}</th></tr></thead>
@@ -72,4 +72,4 @@ function Steps({ a, b }) {
 }
 
 const asked = (task) => task.effect?.call_tool?.arguments ?? task.effect?.call_model?.messages ?? task.effect ?? null;
-const said = (task) => (task ? `${labelOf(task)} (${stateWords(task.state)})` : "–");
+const described = (task) => (task ? `${labelOf(task)} (${stateWords(task.state)})` : "–");

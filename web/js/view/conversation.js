@@ -17,7 +17,7 @@ import { FirstRun } from "./first.js";
 import { Latest, useStayAtEnd } from "./latest.js";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
-/// Everything that only a conversation with turns needs. Whoever begins to type will need it soon.
+/// Everything that only a conversation with turns needs. It is loaded when somebody begins to type.
 const parts = () => import("./thread_parts.js");
 const Head = lazy(async () => (await parts()).Head, { isQuiet: true });
 const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });

@@ -10,7 +10,7 @@ export function turnsWith(path, query) {
   const words = query.toLowerCase().split(/\s+/).filter(Boolean);
   if (words.length === 0) return [];
   return path.filter(({ turn }) => {
-    const text = `${turn.question ?? ""}\n${turn.said ?? ""}`.toLowerCase();
+    const text = `${turn.question ?? ""}\n${turn.reply ?? ""}`.toLowerCase();
     return words.every((word) => text.includes(word));
   });
 }

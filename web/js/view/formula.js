@@ -8,7 +8,7 @@ let parser = null;
 export function Formula({ tex, isBlock }) {
   const [read, setRead] = useState(() => parser);
   useEffect(() => {
-    // Without the parser the source stays, which says the same.
+    // Without the parser the source stays.
     if (!parser) import("../model/math.js").then(({ mathOf }) => setRead(() => (parser = mathOf)), () => {});
   }, []);
   const tree = read?.(tex) ?? null;

@@ -17,7 +17,7 @@ export function hideCard() {
   shown.value = null;
 }
 
-/// Attributes of an element that shows a card; `make()` gives what the card says.
+/// Attributes of an element that shows a card; `make()` gives the content of the card.
 export function hoverCard(make) {
   const show = (event) => {
     const element = event.currentTarget;

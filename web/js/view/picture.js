@@ -1,5 +1,5 @@
 // A picture in an answer. Shown are files that the run wrote and pictures that are part of the text; the server leaves those of a model out of checked
-// answers. Any other address is a link: opening a picture tells its server who reads the answer.
+// answers. Any other address is a link: opening a picture reveals to its server who reads the answer.
 import { html } from "../core/html.js";
 import { t } from "../core/words.js";
 import { webAddress } from "../model/text.js";

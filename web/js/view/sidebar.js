@@ -47,14 +47,14 @@ export function Sidebar({ isOpen, close }) {
           <input type="search" placeholder=${t("Search conversations")} title=${t("Words, or #tag")} value=${typed} onInput=${type} autocomplete="off" />
         </label>
       </div>
-      <${Told} ...${{ list, query, isLoading, isLoaded, trouble }} />
+      <${ListStatus} ...${{ list, query, isLoading, isLoaded, trouble }} />
       <${List} items=${list} rowHeight=${ROW_PX} label=${t("Conversations")} keyOf=${(one) => one.thread} more=${more} current=${here.thread ?? null}
         draw=${(one, { tabIndex, isCurrent }) => html`<${Row} one=${one} tabIndex=${tabIndex} isCurrent=${isCurrent} close=${close} />`} />
     </aside>
   `;
 }
 
-function Told({ list, query, isLoading, isLoaded, trouble }) {
+function ListStatus({ list, query, isLoading, isLoaded, trouble }) {
   if (trouble) return html`<p class="sidebar-note" role="status">${trouble.message} <button type="button" class="link" onClick=${refresh}>${t("Try again")}</button></p>`;
   if (list.length > 0 || (isLoading && !isLoaded)) return html`<p class="hidden" role="status">${query && !isLoading ? t("{n} found", { n: list.length }) : ""}</p>`;
   if (isLoading) return html`<p class="sidebar-note" role="status">${t("Searching …")}</p>`;

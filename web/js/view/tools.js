@@ -74,7 +74,7 @@ export function Tools() {
 const states = () => ({ up: t("running"), idle: t("not started"), down: t("failed"), off: t("off") });
 const kinds = () => ({ local: t("built-in"), stdio: t("program"), http: t("remote") });
 
-/// The registry says `"up"`, or `{"down": {…}}`, or has the word beside its details.
+/// The registry reports `"up"`, or `{"down": {…}}`, or has the word beside its details.
 const stateOf = (server) => (typeof server.health === "string" ? server.health : Object.keys(server.health ?? { idle: 1 })[0]);
 const why = (server) => server.why ?? server.health?.down?.why ?? "";
 

@@ -23,7 +23,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 /// `again(question)` asks for another version of the turn, `show(id)` shows another one, `follow()` continues from here.
 export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound, isBusy, show, again, follow, suggest }) {
-  const { run, question, said } = turn;
+  const { run, question, reply } = turn;
   const item = useRef(null);
   const [isEditing, setEditing] = useState(false);
   useEffect(() => {
@@ -34,12 +34,12 @@ export function Turn({ id, turn, siblings, at, isLast, isFar, isWanted, isFound,
     <li class=${`turn ${isFar ? "is-far" : ""} ${isFound ? "is-found" : ""}`} ref=${item} data-turn=${id}>
       ${isEditing ? html`<${QuestionEditor} question=${question} send=${again} close=${() => setEditing(false)} />` : html`<${Question} question=${question} run=${run} />`}
       <${Switcher} siblings=${siblings} at=${at} show=${show} />
-      ${run ? html`<${Answered} run=${run} said=${said} branching=${branching} suggest=${isLast && !isBusy ? suggest : null} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${said} /></div>`}
+      ${run ? html`<${Answered} run=${run} reply=${reply} branching=${branching} suggest=${isLast && !isBusy ? suggest : null} isWanted=${isWanted} />` : html`<div class="answer"><${Plain} text=${reply} /></div>`}
     </li>
   `;
 }
 
-function Answered({ run, said, branching, suggest, isWanted }) {
+function Answered({ run, reply, branching, suggest, isWanted }) {
   const [isOpen, setOpen] = useState(null);
   const [isComparing, setComparing] = useState(false);
   const isGoing = !isOver(run.status);
@@ -89,11 +89,11 @@ function Answered({ run, said, branching, suggest, isWanted }) {
       ${(row.waiting ?? []).map((open) => html`<${PersonQuestion} key=${`${open.run}${open.task}${open.attempt}`} open=${open} family=${family} done=${() => reload()} />`)}
       ${draft && !isOver(status) && html`<div class="draft"><p class="draft-mark"><span class="pulse"></span>${t("Writing; the sources are checked at the end")}</p><${Plain} text=${draft} isDraft /></div>`}
       ${partial && html`<div class="draft draft-partial"><p class="draft-mark"><${Icon} name="warn" size="14" />${t("Incomplete: the text up to the point where the run ended. Its sources were not checked.")}</p><${Plain} text=${partial} isDraft /></div>`}
-      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && said && html`<${Plain} text=${said} />`}
+      ${answer ? html`<${Standing} sentences=${answer.sentences} /><${Answer} run=${run.run} thread=${run.thread} answer=${answer} />` : !draft && !partial && reply && html`<${Plain} text=${reply} />`}
       <p class="hidden" role="status">${ending}</p>
       <${Ended} status=${status} row=${row} family=${family} />
       <${FoundBefore} status=${status} family=${family} />
-      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || said || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} branching=${branching} />`}
+      ${isOver(status) && html`<${Actions} run=${run} text=${answer?.markdown ?? (partial || reply || "")} hasAnswer=${Boolean(answer)} compare=${() => setComparing(true)} branching=${branching} />`}
       ${answer && suggest && html`<${FollowUps} answer=${answer} take=${suggest} />`}
       ${isComparing && html`<${CompareWith} run=${run} close=${closeCompare} />`}
     </div>

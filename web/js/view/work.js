@@ -48,7 +48,7 @@ const Why = ({ run }) => {
 };
 
 /// Notes that people want to know of: what went another way than planned.
-const TOLD = {
+const NOTE_TEXTS = {
   plan_fallback: (value) => t("The plan could not be used ({why}); {instead}", { why: serverText(value.why ?? value), instead: serverText(value.instead ?? "") }),
   plan_unusable: (value) => t("The plan could not be used: {why}", { why: serverText(value) }),
   plan_failed: (value) => t("The plan could not be used and is written again: {why}", { why: [].concat(value?.wrong ?? value).map(serverText).join("; ") }),
@@ -66,7 +66,7 @@ const TOLD = {
 };
 
 function Notes({ family }) {
-  const all = [...family.runs.values()].flatMap((run) => run.notes).map((one) => TOLD[one.name]?.(one.value)).filter((text) => typeof text === "string" && text !== "");
+  const all = [...family.runs.values()].flatMap((run) => run.notes).map((one) => NOTE_TEXTS[one.name]?.(one.value)).filter((text) => typeof text === "string" && text !== "");
   const why = note(family.runs.get(family.root), "flow")?.why;
   const lines = [...new Set(why ? [t("This flow was chosen because {why}.", { why: serverText(why) }), ...all] : all)];
   return lines.length === 0 ? null : html`<ul class="work-notes" aria-label=${t("Notes")}>${lines.map((text) => html`<li dir="auto">${text}</li>`)}</ul>`;

@@ -1,4 +1,4 @@
-// All texts of the page in German and Chinese, by the English text. A test says which are missing and which are no longer used.
+// All texts of the page in German and Chinese, by the English text. A test fails for those that are missing and those that are no longer used.
 
 export const LANGUAGES = ["de", "zh"];
 

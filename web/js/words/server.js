@@ -260,7 +260,7 @@ export const TEXTS = {
   "the database cannot be reached at the moment; try again": ["Die Datenbank ist gerade nicht erreichbar; versuchen Sie es noch einmal", "暂时无法访问数据库；请重试"],
   "the server has more requests than it may answer per second; try again": ["Der Server hat mehr Anfragen, als er je Sekunde beantworten darf; versuchen Sie es noch einmal", "服务器每秒请求过多；请重试"],
   "too many wrong tokens came from this address; wait": ["Von dieser Adresse kamen zu viele falsche Tokens; warten Sie", "此地址的错误令牌过多；请等待"],
-  "only whoever runs this server may see and change its keys and models": ["Nur wer diesen Server betreibt, darf seine Schlüssel und Modelle sehen und ändern", "只有运行此服务器的人可以查看和更改其密钥和模型"],
+  "only the operator of this server may see and change its keys and models": ["Nur wer diesen Server betreibt, darf seine Schlüssel und Modelle sehen und ändern", "只有运行此服务器的人可以查看和更改其密钥和模型"],
   "{name} is not the name of a key: use capital letters, digits and _, and end it with _KEY or _TOKEN": ["{name} ist kein Name eines Schlüssels: Großbuchstaben, Ziffern und _, am Ende _KEY oder _TOKEN", "{name} 不是密钥名称：请使用大写字母、数字和 _，并以 _KEY 或 _TOKEN 结尾"],
   "this conversation has no turn to export yet": ["Dieses Gespräch hat noch keine Runde zum Exportieren", "此对话还没有可导出的轮次"],
 };

@@ -62,7 +62,7 @@ impl Cards {
     }
 }
 
-/// JSON-RPC is preferred, then HTTP+JSON; gRPC is used where the configuration says so (`grpc_url`) or the card names nothing else.
+/// JSON-RPC is preferred, then HTTP+JSON; gRPC is used where the configuration sets `grpc_url` or the card names nothing else.
 fn choose_endpoint(card: &AgentCard, base: &str, grpc_url: Option<&str>) -> Result<Endpoint, String> {
     let is_supported = |version: &str| version == "1" || version.starts_with("1.");
     let usable = |binding: &str| card.supported_interfaces.iter().find(|one| one.protocol_binding == binding && is_supported(&one.protocol_version));

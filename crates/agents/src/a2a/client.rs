@@ -23,7 +23,7 @@ pub(super) enum Op<'a> {
     Send(&'a SendMessage),
     Stream(&'a SendMessage),
     Get(&'a str),
-    /// Of a context.
+    /// The tasks of a context.
     List(&'a str),
     Subscribe(&'a str),
     Cancel(&'a str),

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Both ids are derived from the effect's key, in any process: after a crash on either side the task is found by its context, and a server that compares message ids takes the same
-//! message once. A question (`input-required`) comes back under `waiting` of the context; its answer comes with the next call and is a message in the same task. It is sent only
+//! message once. A question (`input-required`) is returned under `waiting` of the context; its answer comes with the next call and is a message in the same task. It is sent only
 //! while the task still has that question.
 
 mod card;

@@ -145,7 +145,7 @@ async fn p8_a_broken_connection_is_opened_again_and_a_task_that_is_gone_is_repor
 }
 
 #[tokio::test]
-async fn p3_a_question_comes_back_and_its_answer_goes_to_the_same_task_once() {
+async fn p3_a_question_is_returned_and_its_answer_goes_to_the_same_task_once() {
     let asks = || {
         task(
             "TASK_STATE_INPUT_REQUIRED",
@@ -371,7 +371,7 @@ async fn p8_what_grpc_refuses_is_sorted_by_who_can_help() {
     }
 }
 
-/// Agents answer anything at all. `BATON_MANGLED` says how often.
+/// Agents that answer with mangled replies. `BATON_MANGLED` is their number.
 #[tokio::test(flavor = "multi_thread")]
 async fn p8_mangled_grpc_replies_never_panic_or_hang() {
     use wire::a2a::proto;
@@ -416,7 +416,7 @@ async fn p8_mangled_grpc_replies_never_panic_or_hang() {
     assert!(good > 0 && good < count, "{good} of {count}");
 }
 
-/// Agents answer anything at all. `BATON_MANGLED` says how often.
+/// Agents that answer with mangled replies. `BATON_MANGLED` is their number.
 #[test]
 fn p8_mangled_tasks_never_panic() {
     let input = json!({ "messages": [{ "role": "user", "content": "x" }], "context": { "capability": "research" } });

@@ -1,6 +1,6 @@
 //! The flow: one node that has a model answer a question from a text.
 //!
-//! A node is two pure functions. `ask` says what is needed (here one model call), `fold` says what the replies mean and where to go next.
+//! A node is two pure functions. `ask` returns what is needed (here one model call), `fold` applies the replies to the state and returns the next node.
 //! Neither does IO, so a run can be replayed after a crash, and tested as a value (see the tests below).
 
 use baton::models::evidence;

@@ -174,7 +174,7 @@ pub(crate) async fn limits_of_other_names_are_separate(limits: Limits) {
 }
 
 pub(crate) async fn a_repeated_report_takes_nothing_more(limits: Limits) {
-    // As after a decision that was lost: the member still says that it runs none.
+    // As after a decision that was lost: the member still reports that it runs none.
     for _ in 0..3 {
         assert_eq!(granted(&limits, &limit(), "left", &[calls("ada", 0, 3)]).await, 3);
     }

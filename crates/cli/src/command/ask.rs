@@ -52,7 +52,7 @@ impl Ask {
     }
 }
 
-/// The words of a command, or stdin for `-`. `missing` is said if there are none.
+/// The words of a command, or stdin for `-`. `missing` is the error message if there are none.
 pub(super) fn words(given: &[String], missing: &str) -> Result<String> {
     let question = match given {
         [dash] if dash == "-" => std::io::read_to_string(std::io::stdin().take(QUESTION_BYTES_MAX))?,

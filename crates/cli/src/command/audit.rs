@@ -13,7 +13,7 @@ use terminal::{BOLD, DIM, now_ms, one_line, paint};
 #[command(after_help = "Examples:
   baton audit show --since 7d
   baton audit show --user ada --json
-  baton audit verify                      says the number and hash of the last line; keep them elsewhere
+  baton audit verify                      prints the number and hash of the last line; keep them elsewhere
   baton audit verify --kept 120:9f86d0…   and compare them later: nothing up to that line was changed or cut off
 
 Recorded are sign-ins, tokens, answers to questions about tool calls, permissions, imports, tools and servers that are switched, tool calls that may

@@ -159,8 +159,8 @@ impl Restore {
         })?;
         let mut out = anstream::stdout();
         if self.json {
-            let said = json!({ "threads": checked.threads, "runs": checked.runs, "unfinished": checked.unfinished, "replaced": replaced });
-            writeln!(out, "{said}")?;
+            let report = json!({ "threads": checked.threads, "runs": checked.runs, "unfinished": checked.unfinished, "replaced": replaced });
+            writeln!(out, "{report}")?;
             return Ok(Exit::Well);
         }
         writeln!(out, "{} threads with {} runs are back, as of {}", checked.threads, checked.runs, audit::time_of(manifest.made_ms))?;

@@ -15,8 +15,10 @@ const SKIPPED_SHOWN: usize = 10;
 
 /// Make a folder searchable: Markdown, text, HTML, PDF, DOCX and source code
 #[derive(clap::Args)]
-#[command(after_help = "Full text is searchable when this returns. Vectors are filled in by whoever has the folder open; --wait does it now.\n\n\
-                        Examples:\n  baton index ~/notes\n  baton index . --wait\n  baton index . --json --no-vectors")]
+#[command(
+    after_help = "Full text is searchable when this returns. Vectors are filled in by the process that has the folder open; --wait does it now.\n\n\
+                        Examples:\n  baton index ~/notes\n  baton index . --wait\n  baton index . --json --no-vectors"
+)]
 pub(crate) struct Index {
     #[arg(value_name = "DIR")]
     folder: PathBuf,

@@ -125,10 +125,10 @@ impl Tokens {
                         };
                         match json {
                             true => {
-                                let said = json!({
+                                let created = json!({
                                     "number": row.token, "user": row.user, "scope": row.scope, "created_ms": row.created_ms, "until_ms": row.until_ms
                                 });
-                                writeln!(out, "{said}")?;
+                                writeln!(out, "{created}")?;
                             }
                             false => {
                                 let scope = row.scope.clone().unwrap_or_else(|| "not recorded".to_owned());

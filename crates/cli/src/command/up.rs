@@ -182,7 +182,7 @@ async fn supervise(parts: Vec<Part>, log: Log) -> Result<Exit> {
     exit
 }
 
-/// Restarts a part until it is stopped. The error says why it cannot be started.
+/// Restarts a part until it is stopped. The error is why it cannot be started.
 async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Receiver<bool>) -> Result<Exit> {
     let mut pause = PAUSE_MIN;
     loop {
@@ -212,7 +212,7 @@ async fn keep(program: PathBuf, part: Part, log: Log, mut stopping: watch::Recei
         if begun.elapsed() > LIFE_LONG {
             pause = PAUSE_MIN;
         }
-        log.print_line("up", &format!("the {} died ({ended}) and is started again in {:.1} s", part.name, pause.as_secs_f32()));
+        log.print_line("up", &format!("the {} exited ({ended}) and is started again in {:.1} s", part.name, pause.as_secs_f32()));
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             _ = stopping.changed() => return Ok(Exit::Well),
@@ -303,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn p1_ports_that_are_taken_are_said_plainly() {
+    fn p1_ports_in_use_are_reported() {
         let taken = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = taken.local_addr().unwrap().port();
         let part = |name: &str, port| Part { name: name.to_owned(), port, arguments: Vec::new(), environment: Vec::new() };

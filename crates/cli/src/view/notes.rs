@@ -98,13 +98,13 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(name: &str, value: &Value, told: &[&str]) {
+    fn check(name: &str, value: &Value, expected: &[&str]) {
         let lines: Vec<String> = lines(name, value).iter().map(|line| anstream::adapter::strip_str(line).to_string()).collect();
-        assert_eq!(lines, told, "{name}");
+        assert_eq!(lines, expected, "{name}");
     }
 
     #[test]
-    fn notes_are_told_in_words() {
+    fn notes_are_printed_as_text() {
         check("flow", &json!({ "flow": "search", "why": "it asks for facts" }), &["    → search  it asks for facts"]);
         check("plan", &json!({ "reasoning": "", "tasks": [{ "tool_name": "calc", "tool_arguments": {} }] }), &["    · 1. calc {}"]);
         check("tasks", &json!([{ "status": "completed" }]), &[]);

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_told_by_what_became_of_it() {
+    fn a_step_is_shown_with_its_result() {
         let task = TaskId { step: 1, index: 0 };
         let busy = Reply::failed(Failure::new(FailureKind::Tool, "busy").retry()).taking_us(2_000);
         let mut tree = Tree::new("r".into());

@@ -7,37 +7,37 @@ use crate::{ANSWER, Home};
 #[test]
 fn the_answer_goes_to_stdout_and_the_rest_to_stderr() {
     let home = Home::new();
-    let said = home.well(&["ask", "What is a baton?"]);
-    assert_eq!(said.out, ANSWER);
+    let output = home.well(&["ask", "What is a baton?"]);
+    assert_eq!(output.out, ANSWER);
     for words in ["a script replaces models and tools", "plan", "✓ planning", "↻ searching", "✗ reading the first hit", "done"] {
-        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+        assert!(output.err.contains(words), "no {words:?} in {}", output.err);
     }
-    assert!(!said.err.contains('\u{1b}'), "no colours where nobody looks");
+    assert!(!output.err.contains('\u{1b}'), "no colours where nobody looks");
     assert_eq!(home.changes("notes.append"), 1);
 }
 
 #[test]
-fn json_is_one_object_a_line_and_the_last_says_how_it_ended() {
+fn json_is_one_object_a_line_and_the_last_is_the_outcome() {
     let home = Home::new();
-    let said = home.well(&["ask", "What is it?", "--json", "--thread", "t1"]);
-    let lines = said.lines();
-    let told: Vec<_> = lines.iter().filter(|line| line["seq"].is_u64()).collect();
-    let seqs: Vec<u64> = told.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
-    assert_eq!(seqs, (0..told.len() as u64).collect::<Vec<_>>(), "without gaps");
-    assert_eq!(told[0]["event"], "started");
-    assert_eq!(told.last().unwrap()["event"], "ended");
+    let output = home.well(&["ask", "What is it?", "--json", "--thread", "t1"]);
+    let lines = output.lines();
+    let events: Vec<_> = lines.iter().filter(|line| line["seq"].is_u64()).collect();
+    let seqs: Vec<u64> = events.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(seqs, (0..events.len() as u64).collect::<Vec<_>>(), "without gaps");
+    assert_eq!(events[0]["event"], "started");
+    assert_eq!(events.last().unwrap()["event"], "ended");
     let last = lines.last().unwrap();
     assert_eq!((&last["status"], &last["thread"], &last["flow"]), (&json!("done"), &json!("t1"), &json!("research")));
     assert_eq!(last["output"]["rounds"], 2);
     assert!(last["spent"]["tokens_in"].as_u64().unwrap() > 0);
-    assert_eq!(said.err, "", "programs are left in peace");
+    assert_eq!(output.err, "", "programs are left in peace");
 }
 
 #[test]
 fn a_team_has_its_topics_looked_up_by_runs_of_their_own() {
     let home = Home::new();
-    let said = home.well(&["ask", "--flow", "team", "batons; relays ;"]);
-    assert!(said.out.starts_with("2 of 2 topics answered.\nbatons: It is"), "{}", said.out);
+    let output = home.well(&["ask", "--flow", "team", "batons; relays ;"]);
+    assert!(output.out.starts_with("2 of 2 topics answered.\nbatons: It is"), "{}", output.out);
     assert_eq!(home.runs().iter().filter(|run| run["parent"].is_string()).count(), 2);
     assert_eq!((home.changes("mail.send"), home.changes("notes.append")), (1, 2));
     assert!(home.well(&["runs", "show", &home.newest_root()]).out.contains("run "), "children are named");
@@ -56,14 +56,14 @@ fn a_question_may_come_on_stdin() {
 #[test]
 fn a_budget_bounds_what_is_done() {
     let home = Home::new();
-    let said = home.well(&["ask", "What is it?", "--budget", "calls=1", "--json"]);
-    let last = said.lines().pop().unwrap();
+    let output = home.well(&["ask", "What is it?", "--budget", "calls=1", "--json"]);
+    let last = output.lines().pop().unwrap();
     assert_eq!(last["spent"]["calls"], 1);
     home.baton(&["ask", "x", "--budget", "patience=3"]).complains(2, &["patience", "tokens=N"]);
 }
 
 #[test]
-fn a_wrong_script_is_told_before_anything_begins() {
+fn a_wrong_script_is_an_error_before_anything_begins() {
     let home = Home::new();
     let script = home.script("when * * hang\n");
     home.baton(&["ask", "x", "--script", &script]).complains(2, &["the script is wrong"]);
@@ -91,13 +91,13 @@ fn a_model_that_is_down_fails_the_run_of_every_flow_and_what_was_found_is_shown(
     let home = Home::new();
     let script = home.script(MODEL_DOWN);
     for flow in ["direct", "search", "chat", "reason", "panel", "auto"] {
-        let said = home.baton(&["ask", "Look up what happens after a crash", "--flow", flow, "--script", &script]);
-        said.complains(1, &["no model answered", "connection refused", "retry with `baton runs fork "]);
-        assert_eq!(said.out, "", "{flow}: an error is no answer");
+        let output = home.baton(&["ask", "Look up what happens after a crash", "--flow", flow, "--script", &script]);
+        output.complains(1, &["no model answered", "connection refused", "retry with `baton runs fork "]);
+        assert_eq!(output.out, "", "{flow}: an error is no answer");
         let run = home.runs().into_iter().find(|run| run["flow"] == flow && run["parent"].is_null()).unwrap();
         assert_eq!(run["status"], "failed", "{flow}");
         if ["search", "chat", "auto"].contains(&flow) {
-            assert!(said.err.contains("After a crash the log is replayed from the last checkpoint"), "{flow}: {}", said.err);
+            assert!(output.err.contains("After a crash the log is replayed from the last checkpoint"), "{flow}: {}", output.err);
             let shown = home.well(&["runs", "show", run["run"].as_str().unwrap()]).out;
             assert!(shown.contains("After a crash the log is replayed from the last checkpoint"), "{flow}: {shown}");
         }

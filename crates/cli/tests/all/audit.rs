@@ -35,8 +35,8 @@ async fn a_server_records_who_signed_in_what_was_allowed_and_what_was_called() {
     let name = run["run"].as_str().unwrap();
     let waiting = &run["waiting"][0];
     let answer = json!({ "task": waiting["task"], "attempt": waiting["attempt"], "value": { "allow": "tool" } });
-    let (status, said) = served.by(&ada, Method::POST, &format!("/api/runs/{name}/answer"), Some(&answer)).await;
-    assert_eq!(status, 202, "{said}");
+    let (status, reply) = served.by(&ada, Method::POST, &format!("/api/runs/{name}/answer"), Some(&answer)).await;
+    assert_eq!(status, 202, "{reply}");
     served.all_of(&ada, name).await;
     let (_, permissions) = served.by(&ada, Method::GET, "/api/permissions", None).await;
     let id = permissions["permissions"][0]["id"].as_u64().unwrap();

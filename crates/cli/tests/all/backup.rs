@@ -61,7 +61,7 @@ async fn a_backup_that_is_made_during_runs_is_whole_and_its_runs_replay_elsewher
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_replaced_by_a_backup_that_is_damaged_or_without_being_told_to() {
+async fn nothing_is_replaced_by_a_damaged_backup_or_without_force() {
     let home = Home::new();
     home.well(&["ask", "What is it?", "--thread", "first"]);
     let file = path(&home, "backup.tar");
@@ -83,9 +83,9 @@ async fn nothing_is_replaced_by_a_backup_that_is_damaged_or_without_being_told_t
     for (name, damaged) in damages {
         let file = path(&home, "damaged.tar");
         std::fs::write(&file, damaged).unwrap();
-        let said = home.baton(&["restore", "--force", &file]);
-        assert_eq!(said.code, Some(1), "{name}: {said:?}");
-        assert!(said.err.contains("cannot be used"), "{name}: {said:?}");
+        let output = home.baton(&["restore", "--force", &file]);
+        assert_eq!(output.code, Some(1), "{name}: {output:?}");
+        assert!(output.err.contains("cannot be used"), "{name}: {output:?}");
         assert!(threads().contains("second"), "{name}");
     }
     // Not while a server uses the database.
@@ -114,8 +114,8 @@ fn an_archive_with_paths_that_lead_out_is_refused() {
         tar.append(&header, &b"evil"[..]).unwrap();
         let file = path(&home, "evil.tar");
         std::fs::write(&file, tar.into_inner().unwrap()).unwrap();
-        let said = home.baton(&["restore", &file]);
-        assert_eq!(said.code, Some(1), "{name}: {said:?}");
+        let output = home.baton(&["restore", &file]);
+        assert_eq!(output.code, Some(1), "{name}: {output:?}");
         assert!(!home.db().with_file_name("evil").exists() && !Path::new("/tmp/evil").exists() && !home.db().exists(), "{name}");
     }
 }

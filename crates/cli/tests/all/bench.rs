@@ -3,8 +3,8 @@ use crate::Home;
 #[test]
 fn the_bench_prints_every_number_and_replays_what_it_measured() {
     let home = Home::new();
-    let said = home.well(&["bench", "engine", "--quick", "--json", "--rounds", "1"]);
-    let object = said.lines().remove(0);
+    let output = home.well(&["bench", "engine", "--quick", "--json", "--rounds", "1"]);
+    let object = output.lines().remove(0);
     for key in [
         "step_ns",
         "step_watched_ns",
@@ -34,9 +34,9 @@ fn the_bench_prints_every_number_and_replays_what_it_measured() {
 fn the_bench_has_a_table_for_people() {
     let home = Home::new();
     let dir = home.folder.path().to_str().unwrap();
-    let said = home.well(&["bench", "engine", "--quick", "--rounds", "1", "--only", "steps,fanout", "--dir", dir]);
+    let output = home.well(&["bench", "engine", "--quick", "--rounds", "1", "--only", "steps,fanout", "--dir", dir]);
     for words in ["one no-op step, in memory", "≤ 1000 ns", "100-way fan-out and join", "no difference"] {
-        assert!(said.out.contains(words), "no {words:?} in {}", said.out);
+        assert!(output.out.contains(words), "no {words:?} in {}", output.out);
     }
     home.baton(&["bench", "engine", "--only", "speed"]).complains(2, &["steps, effects"]);
 }
@@ -45,8 +45,8 @@ fn the_bench_has_a_table_for_people() {
 fn the_flows_are_measured_and_what_was_measured_is_replayed() {
     let home = Home::new();
     let dir = home.folder.path().to_str().unwrap();
-    let said = home.well(&["bench", "flows", "--quick", "--json", "--rounds", "1", "--dir", dir]);
-    let object = said.lines().remove(0);
+    let output = home.well(&["bench", "flows", "--quick", "--json", "--rounds", "1", "--dir", dir]);
+    let object = output.lines().remove(0);
     for flow in ["search", "chat", "reason", "panel", "direct", "auto"] {
         for number in ["model_calls", "tokens", "overhead_ms", "alone_ms"] {
             let key = format!("{flow}.{number}");

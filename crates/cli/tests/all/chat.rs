@@ -39,12 +39,12 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn lines_are_messages_of_one_thread_and_follow_ups_hear_what_was_said() {
+fn lines_are_messages_of_one_thread_and_follow_ups_receive_earlier_ones() {
     let home = Home::new();
-    let said = piped(talk(&home, &["--thread", "mine"]), "Why?\n\nWhy \\\nagain?\n");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "Because.\nYou asked that before.\n"), "{said:?}");
-    assert!(said.err.contains("go on with: baton chat --thread mine"), "{}", said.err);
-    assert!(!said.err.contains('\u{1b}') && !said.err.contains('›'), "no prompt where nobody types: {}", said.err);
+    let output = piped(talk(&home, &["--thread", "mine"]), "Why?\n\nWhy \\\nagain?\n");
+    assert_eq!((output.code, output.out.as_str()), (Some(0), "Because.\nYou asked that before.\n"), "{output:?}");
+    assert!(output.err.contains("go on with: baton chat --thread mine"), "{}", output.err);
+    assert!(!output.err.contains('\u{1b}') && !output.err.contains('›'), "no prompt where nobody types: {}", output.err);
     assert_eq!(home.runs()[0]["title"], "Why \nagain?");
     // `ask` continues in the same thread, with the same history.
     let script = home.script(TALK);
@@ -53,18 +53,18 @@ fn lines_are_messages_of_one_thread_and_follow_ups_hear_what_was_said() {
 }
 
 #[test]
-fn commands_are_done_and_unknown_ones_are_told_with_the_nearest() {
+fn commands_are_executed_and_unknown_ones_are_errors_that_name_the_nearest() {
     let home = Home::new();
     let lines = "/flwo\n/flow chess\n/flow\n/sources\nWhy?\n/thread\n/new\nWhy?\n/strict\n/docs nowhere\n/help\n/quit\nnever asked\n";
-    let said = piped(talk(&home, &["--thread", "mine"]), lines);
-    assert_eq!(said.code, Some(2), "the first that did not go well: {said:?}");
+    let output = piped(talk(&home, &["--thread", "mine"]), lines);
+    assert_eq!(output.code, Some(2), "the first that did not go well: {output:?}");
     for words in ["the nearest is /flow", "no flow \"chess\"", "thread chat-", "what nothing supports is removed", "nowhere is no folder"] {
-        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+        assert!(output.err.contains(words), "no {words:?} in {}", output.err);
     }
     for words in ["direct; there are: auto, direct, search", "nothing was answered yet", "thread mine, 2 messages: Why?", "/sources"] {
-        assert!(said.out.contains(words), "no {words:?} in {}", said.out);
+        assert!(output.out.contains(words), "no {words:?} in {}", output.out);
     }
-    assert_eq!(said.out.matches("Because.").count(), 2, "a new thread has heard nothing: {}", said.out);
+    assert_eq!(output.out.matches("Because.").count(), 2, "a new thread has no history: {}", output.out);
     assert_eq!(home.runs().len(), 2);
 }
 
@@ -73,18 +73,18 @@ fn another_model_is_another_world_and_a_wrong_one_changes_nothing() {
     let home = Home::new();
     let mut command = crate::models::bare(&home, &["chat", "--flow", "direct"]);
     command.current_dir(home.folder.path());
-    let said = piped(command, "/model gpt-4o\n/model extract\nWhy?\n");
-    assert!(said.err.contains("openai/gpt-4o") && said.err.contains("model extract (--model)"), "{}", said.err);
-    assert!(said.out.starts_with("Nothing in the evidence at hand"), "{said:?}");
+    let output = piped(command, "/model gpt-4o\n/model extract\nWhy?\n");
+    assert!(output.err.contains("openai/gpt-4o") && output.err.contains("model extract (--model)"), "{}", output.err);
+    assert!(output.out.starts_with("Nothing in the evidence at hand"), "{output:?}");
 }
 
 #[test]
 fn a_message_that_fails_leaves_the_session_and_gives_the_exit_code() {
     let home = Home::new();
     let script = home.script("when model answer text~bad fail refused \"no key\"\nwhen model answer reply \"Well.\"\n");
-    let said = piped(home.command(&["chat", "--script", &script, "--flow", "direct"]), "A bad one\n/new\nA good one\n");
-    assert_eq!((said.code, said.out.as_str()), (Some(1), "Well.\n"), "{said:?}");
-    assert!(said.err.contains("no model answered: no key"), "{}", said.err);
+    let output = piped(home.command(&["chat", "--script", &script, "--flow", "direct"]), "A bad one\n/new\nA good one\n");
+    assert_eq!((output.code, output.out.as_str()), (Some(1), "Well.\n"), "{output:?}");
+    assert!(output.err.contains("no model answered: no key"), "{}", output.err);
 }
 
 #[test]
@@ -102,9 +102,9 @@ fn an_interrupt_cancels_the_run_and_keeps_the_session() {
     interrupt(&child);
     stdin.write_all(b"Why?\n").unwrap();
     drop(stdin);
-    let said = CommandOutput::of(child.wait_with_output().unwrap());
-    assert_eq!((said.code, said.out.as_str()), (Some(1), "Because.\n"), "{said:?}");
-    assert!(said.err.contains("cancelled: Ctrl-C"), "{}", said.err);
+    let output = CommandOutput::of(child.wait_with_output().unwrap());
+    assert_eq!((output.code, output.out.as_str()), (Some(1), "Because.\n"), "{output:?}");
+    assert!(output.err.contains("cancelled: Ctrl-C"), "{}", output.err);
     assert_eq!(home.runs()[1]["status"], "cancelled");
 }
 
@@ -168,10 +168,10 @@ fn an_interrupt_at_a_terminal_cancels_a_run_with_a_child() {
 }
 
 #[test]
-fn the_front_door_says_which_way_it_took_and_children_are_shown_under_it() {
+fn auto_shows_the_chosen_flow_and_its_children_under_it() {
     let home = Home::new();
     let script = home.script(LOOKS_UP);
-    let said = home.well(&["ask", "Look up what happens after a crash", "--flow", "auto", "--script", &script]);
+    let output = home.well(&["ask", "Look up what happens after a crash", "--flow", "auto", "--script", &script]);
     for words in [
         "→ search",
         "▸ search  run ",
@@ -181,14 +181,14 @@ fn the_front_door_says_which_way_it_took_and_children_are_shown_under_it() {
         "1 of 2 sentences supported, 1 source",
         "140 tokens",
     ] {
-        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+        assert!(output.err.contains(words), "no {words:?} in {}", output.err);
     }
-    assert!(said.out.contains("The disk was 8 TB large [1]. *(not supported by the sources)*\n\n**Sources**"), "{}", said.out);
+    assert!(output.out.contains("The disk was 8 TB large [1]. *(not supported by the sources)*\n\n**Sources**"), "{}", output.out);
     let shown = home.well(&["runs", "show", &home.root("auto")]).out;
     assert!(shown.contains("▸ search  run ") && shown.contains("✓ Look for crashes"), "{shown}");
     // `--json` prints the events of the run itself.
-    let told = home.well(&["ask", "Look up what happens after a crash", "--flow", "auto", "--script", &script, "--json"]).lines();
-    let seqs: Vec<u64> = told.iter().filter_map(|line| line["seq"].as_u64()).collect();
+    let lines = home.well(&["ask", "Look up what happens after a crash", "--flow", "auto", "--script", &script, "--json"]).lines();
+    let seqs: Vec<u64> = lines.iter().filter_map(|line| line["seq"].as_u64()).collect();
     assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());
 }
 
@@ -196,10 +196,10 @@ fn the_front_door_says_which_way_it_took_and_children_are_shown_under_it() {
 fn sources_show_each_sentence_with_what_is_wrong_with_it() {
     let home = Home::new();
     let script = home.script(LOOKS_UP);
-    let said = piped(home.command(&["chat", "--script", &script, "--flow", "search"]), "What happens after a crash?\n/sources\n");
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let output = piped(home.command(&["chat", "--script", &script, "--flow", "search"]), "What happens after a crash?\n/sources\n");
+    assert_eq!(output.code, Some(0), "{output:?}");
     for words in ["[1] Recovery  https://example.org/wal", "  ✓ After a crash", "  ✗ The disk was 8 TB large", "8 TB is not in [1]"] {
-        assert!(said.out.contains(words), "no {words:?} in {}", said.out);
+        assert!(output.out.contains(words), "no {words:?} in {}", output.out);
     }
 }
 
@@ -241,7 +241,7 @@ fn a_plan_that_nobody_is_there_to_approve_waits() {
 }
 
 #[test]
-fn shells_are_told_every_command() {
+fn shell_completions_have_every_command() {
     let home = Home::new();
     for (shell, words) in
         [("bash", "complete -F _baton"), ("zsh", "#compdef baton"), ("fish", "complete -c baton"), ("elvish", "baton"), ("powershell", "baton")]

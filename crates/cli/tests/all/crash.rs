@@ -81,9 +81,9 @@ fn x3_a_killed_run_goes_on_where_it_was() {
     assert_eq!(home.runs()[0]["status"], "running");
 
     let started = Instant::now();
-    let said = home.well(&["runs", "resume", &run]);
-    assert_eq!(said.out, ANSWER);
-    assert!(!said.err.contains("planning"), "what was answered is not asked again: {}", said.err);
+    let output = home.well(&["runs", "resume", &run]);
+    assert_eq!(output.out, ANSWER);
+    assert!(!output.err.contains("planning"), "what was answered is not asked again: {}", output.err);
     assert!(started.elapsed() < Duration::from_secs(10), "the dead process's lease is not waited for");
     let mut replies = home.replies(&run);
     let count = replies.len();
@@ -101,8 +101,8 @@ fn everything_that_was_interrupted_goes_on_at_once() {
         let child = home.ask_until(&["ask", "What is it?", "--script", &slow], "answer");
         child.kill();
     }
-    let said = home.well(&["runs", "resume", "--all"]);
-    assert_eq!(said.out.matches("  done").count(), 2, "{said:?}");
+    let output = home.well(&["runs", "resume", "--all"]);
+    assert_eq!(output.out.matches("  done").count(), 2, "{output:?}");
     assert!(home.runs().iter().all(|run| run["status"] == "done"));
 }
 
@@ -118,39 +118,39 @@ fn what_can_be_looked_up_is_and_happens_once() {
 }
 
 #[test]
-fn what_nobody_can_know_goes_before_a_person() {
+fn an_unknown_outcome_is_asked_of_a_person() {
     let home = Home::new();
     let slow = home.script(&slow_at("when tool mail.send reply \"sent\" once after 60s"));
     let child = home.ask_until(&["ask", "--flow", "team", "batons", "--script", &slow], "mail");
     child.kill();
     let run = home.runs().iter().find(|run| run["flow"] == "team").unwrap()["run"].as_str().unwrap().to_owned();
     home.baton(&["runs", "resume", &run]).complains(4, &["cannot find out whether that happened", "1.0 done", "(or again, failed)"]);
-    let said = home.well(&["runs", "answer", &run, "again"]);
-    assert!(said.out.contains("1 of 1 topics answered"), "{said:?}");
+    let output = home.well(&["runs", "answer", &run, "again"]);
+    assert!(output.out.contains("1 of 1 topics answered"), "{output:?}");
     assert_eq!(home.changes("mail.send"), 1);
 }
 
 #[test]
-fn an_interrupt_stops_gracefully_and_says_how_to_go_on() {
+fn an_interrupt_stops_gracefully_and_prints_how_to_resume() {
     let home = Home::new();
     let slow = home.script(&slow_at("when model answer reply \"late\" after 60s"));
     let child = home.ask_until(&["ask", "What is it?", "--script", &slow], "answer");
     assert!(Command::new("kill").args(["-INT", &child.id()]).status().unwrap().success());
-    let said = child.end();
-    said.complains(130, &["nothing is lost", "baton runs resume"]);
+    let output = child.end();
+    output.complains(130, &["nothing is lost", "baton runs resume"]);
     assert_eq!(home.well(&["runs", "resume", &home.newest()]).out, ANSWER);
 }
 
 #[test]
-fn word_reaches_a_run_that_another_process_drives() {
+fn a_signal_reaches_a_run_of_another_process() {
     let home = Home::new();
     let slow = home.script(&slow_at("when model answer reply \"late\" after 60s"));
     let child = home.ask_until(&["ask", "What is it?", "--script", &slow], "answer");
     let run = home.newest();
     home.baton(&["runs", "resume", &run]).complains(1, &["is held by", "baton runs watch"]);
-    let told = home.well(&["runs", "cancel", &run, "--reason", "too slow"]);
-    assert!(told.out.contains("asked the process"), "{told:?}");
-    let said = child.end();
-    said.complains(1, &["cancelled: too slow"]);
+    let cancelled = home.well(&["runs", "cancel", &run, "--reason", "too slow"]);
+    assert!(cancelled.out.contains("asked the process"), "{cancelled:?}");
+    let output = child.end();
+    output.complains(1, &["cancelled: too slow"]);
     assert_eq!(home.runs()[0]["status"], "cancelled");
 }

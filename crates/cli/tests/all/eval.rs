@@ -6,8 +6,8 @@ use super::Home;
 
 fn measured(home: &Home, args: &[&str]) -> Value {
     let all = [&["eval", "routes", "--rules-only", "--json"], args].concat();
-    let said = home.well(&all);
-    serde_json::from_str(&said.out).unwrap_or_else(|error| panic!("{error}: {}", said.out))
+    let output = home.well(&all);
+    serde_json::from_str(&output.out).unwrap_or_else(|error| panic!("{error}: {}", output.out))
 }
 
 #[test]

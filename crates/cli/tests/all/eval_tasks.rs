@@ -11,9 +11,9 @@ fn tasks(home: &Home, args: &[&str]) -> Value {
 fn evaluated(home: &Home, name: &str, args: &[&str]) -> Value {
     let mut command = home.command(&[&["eval", name, "--model", "scripted", "--json"], args].concat());
     // Everything is real here except the scripted model.
-    let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    serde_json::from_str(&said.out).unwrap()
+    let output = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str(&output.out).unwrap()
 }
 
 #[test]
@@ -26,7 +26,7 @@ fn r15_sums_and_code_are_carried_out_and_judged() {
 }
 
 #[test]
-fn r16_reflection_mends_planted_errors() {
+fn r16_reflection_corrects_planted_errors() {
     let home = Home::new();
     let report = evaluated(&home, "reflection", &["--only", "calc-mixed", "--only", "files-lines", "--only", "sql-count", "--only", "docs-leave"]);
     let all = &report["all"];
@@ -70,10 +70,10 @@ fn s11_tools_without_annotations_are_used_with_permission() {
 #[test]
 fn an_unknown_task_or_flow_is_an_error_that_names_what_there_is() {
     let home = Home::new();
-    let said = home.baton(&["eval", "tasks", "--model", "scripted", "--only", "calx"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("calc, code, files"), "{}", said.err);
-    let said = home.baton(&["eval", "tasks", "--model", "scripted", "--flow", "raeson"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("reason"), "{}", said.err);
+    let output = home.baton(&["eval", "tasks", "--model", "scripted", "--only", "calx"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("calc, code, files"), "{}", output.err);
+    let output = home.baton(&["eval", "tasks", "--model", "scripted", "--flow", "raeson"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("reason"), "{}", output.err);
 }

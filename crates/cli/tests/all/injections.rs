@@ -10,9 +10,9 @@ use crate::{CommandOutput, Home};
 fn run(home: &Home, args: &[&str]) -> Value {
     let mut command = home.command(&[&["eval", "tasks", "--model", "scripted", "--json"], args].concat());
     // Everything is real here except the scripted model.
-    let said = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
-    assert_eq!(said.code, Some(0), "{said:?}");
-    serde_json::from_str(&said.out).unwrap()
+    let output = CommandOutput::of(command.env_remove("BATON_SCRIPT").output().unwrap());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    serde_json::from_str(&output.out).unwrap()
 }
 
 #[test]

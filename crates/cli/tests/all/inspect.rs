@@ -36,8 +36,8 @@ fn a_run_waits_at_a_breakpoint_goes_on_with_another_state_and_one_node_is_run_ag
     let run = home.newest_root();
     let state = home.well(&["runs", "show", &run, "--state", "4", "--json"]).lines().remove(0);
     assert_eq!(state["node"], "synthesize");
-    let said = home.well(&["runs", "answer", &run, &json!({ "continue": true, "patch": { "shown": [] } }).to_string(), "--script", &script]);
-    assert!(!said.out.contains("[1]"), "without passages nothing is cited: {}", said.out);
+    let output = home.well(&["runs", "answer", &run, &json!({ "continue": true, "patch": { "shown": [] } }).to_string(), "--script", &script]);
+    assert!(!output.out.contains("[1]"), "without passages nothing is cited: {}", output.out);
 
     // The fork has no breakpoint of its own before step 4, and with `*` it waits after one node.
     let again = home.baton(&["runs", "fork", &run, "--at", "3", "--break", "*", "--script", &script]);

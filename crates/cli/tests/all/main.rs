@@ -91,9 +91,9 @@ impl Home {
 
     /// The same, and it must succeed.
     fn well(&self, args: &[&str]) -> CommandOutput {
-        let said = self.baton(args);
-        assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
-        said
+        let output = self.baton(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:?}");
+        output
     }
 
     fn runs(&self) -> Vec<Value> {

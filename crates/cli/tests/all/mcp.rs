@@ -20,7 +20,7 @@ fn servers_are_listed_with_their_ports() {
 }
 
 #[test]
-fn a_server_that_cannot_be_says_why() {
+fn a_server_that_cannot_be_built_is_an_error_with_a_reason() {
     let home = Home::new();
     home.baton(&["mcp", "chess"]).complains(2, &["no built-in server `chess`", "search"]);
     home.baton(&["mcp", "files", "--stdio"]).complains(2, &["--root"]);
@@ -60,7 +60,7 @@ impl StdioSession {
 }
 
 #[test]
-fn x5_a_server_speaks_mcp_over_standard_input_and_output() {
+fn x5_a_server_supports_mcp_over_standard_input_and_output() {
     let home = Home::new();
     std::fs::write(home.folder.path().join("note.txt"), "hello from a file").unwrap();
     let root = home.folder.path().to_str().unwrap().to_owned();

@@ -78,8 +78,8 @@ fn r7_what_a_user_likes_holds_for_every_run() {
 fn c3_the_same_question_in_a_thread_is_not_searched_again() {
     let home = Home::new();
     let executed = |thread: &str| {
-        let said = home.ask("When was the old bridge built?", &["--flow", "chat", "--thread", thread, "--json"]);
-        said.lines().pop().unwrap()["output"]["executed_stages"].clone()
+        let output = home.ask("When was the old bridge built?", &["--flow", "chat", "--thread", thread, "--json"]);
+        output.lines().pop().unwrap()["output"]["executed_stages"].clone()
     };
     assert_eq!((executed("t"), executed("t"), executed("u")), (json!(["search"]), json!([]), json!(["search"])));
 }
@@ -201,7 +201,7 @@ when tool summary.summarize reply {"text": "", "data": {"summary": "The bridge w
 }
 
 #[test]
-fn r7_conversations_expire_where_the_configuration_says_so() {
+fn r7_conversations_expire_if_configured() {
     let home = Home::new();
     let day_ms = 86_400_000;
     let now_ms = i64::try_from(std::time::UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
@@ -234,8 +234,8 @@ fn r7_conversations_expire_where_the_configuration_says_so() {
     home.ask("Why?", &["--flow", "direct", "--thread", "new", "--config", config]);
     assert_eq!(threads(), ["new", "recent"]);
     assert!(home.runs().iter().all(|run| run["run"] != "run-ancient"), "with its runs");
-    let told = home.well(&["doctor", "--model", "extract", "--config", config]).out;
-    assert!(told.contains("deleted after 30 days without use"), "{told}");
+    let report = home.well(&["doctor", "--model", "extract", "--config", config]).out;
+    assert!(report.contains("deleted after 30 days without use"), "{report}");
     std::fs::write(config, "[memory]\nconversation_days = -1\n").unwrap();
     home.baton(&["doctor", "--config", config]).complains(2, &["conversation_days", "line 2"]);
 }

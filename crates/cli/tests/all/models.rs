@@ -18,43 +18,43 @@ pub(crate) fn bare(home: &Home, args: &[&str]) -> Command {
     command
 }
 
-fn say(mut command: Command) -> CommandOutput {
+fn run(mut command: Command) -> CommandOutput {
     CommandOutput::of(command.output().unwrap())
 }
 
 #[test]
 fn x4_with_nothing_at_all_there_is_still_an_answer_and_the_way_to_a_better_one() {
     let home = Home::new();
-    let said = say(bare(&home, &["ask", "--flow", "direct", "What is a write-ahead log?"]));
-    assert_eq!(said.code, Some(0), "{said:?}");
-    assert!(said.out.starts_with("Nothing in the evidence at hand answers this"), "{said:?}");
+    let output = run(bare(&home, &["ask", "--flow", "direct", "What is a write-ahead log?"]));
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert!(output.out.starts_with("Nothing in the evidence at hand answers this"), "{output:?}");
     for words in ["model extract", "baton models pull", "ANTHROPIC_API_KEY", "baton doctor"] {
-        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+        assert!(output.err.contains(words), "no {words:?} in {}", output.err);
     }
 }
 
 #[test]
-fn doctor_says_which_and_why_and_never_a_key() {
+fn doctor_prints_the_model_and_why_and_never_a_key() {
     let home = Home::new();
     let doctor = |keys: &[(&str, &str)], args: &[&str]| {
         let mut command = bare(&home, args);
         command.envs(keys.iter().copied());
-        say(command)
+        run(command)
     };
-    let said = doctor(&[], &["doctor", "--json"]);
-    let value: Value = serde_json::from_str(&said.out).unwrap();
-    // These tests download nothing, and doctor says what `ask` would use.
+    let output = doctor(&[], &["doctor", "--json"]);
+    let value: Value = serde_json::from_str(&output.out).unwrap();
+    // These tests download nothing, and doctor prints what `ask` would use.
     assert_eq!((&value["model"]["by"], value["model"]["ways"].as_array().unwrap().len()), (&json!("extraction"), 6));
-    let said = doctor(&[("BATON_NO_PULL", "0")], &["doctor", "--json"]);
-    let value: Value = serde_json::from_str(&said.out).unwrap();
+    let output = doctor(&[("BATON_NO_PULL", "0")], &["doctor", "--json"]);
+    let value: Value = serde_json::from_str(&output.out).unwrap();
     assert_eq!(value["model"]["by"], "embedded");
     assert!(value["model"]["ways"][4]["detail"].as_str().unwrap().contains("are downloaded when it is first used"), "{value}");
-    let said = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
-    assert!(said.out.starts_with("model openai/gpt-4.1-mini: "), "{}", said.out);
-    assert!(!said.out.contains("sk-very-secret") && !said.err.contains("sk-very-secret"));
-    let said = doctor(&[], &["doctor", "--model", "openai/gpt-4o"]);
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("OPENAI_API_KEY"), "{said:?}");
+    let output = doctor(&[("OPENAI_API_KEY", "sk-very-secret")], &["doctor"]);
+    assert!(output.out.starts_with("model openai/gpt-4.1-mini: "), "{}", output.out);
+    assert!(!output.out.contains("sk-very-secret") && !output.err.contains("sk-very-secret"));
+    let output = doctor(&[], &["doctor", "--model", "openai/gpt-4o"]);
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("OPENAI_API_KEY"), "{output:?}");
 }
 
 #[test]
@@ -67,24 +67,24 @@ fn a_name_that_is_none_is_an_error_with_the_nearest() {
         (&["models", "remove", "llama"], "embedded/qwen2.5-coder-1.5b"),
         (&["ask", "x", "--replay", "no-such-tape"], "no-such-tape"),
     ] {
-        let said = say(bare(&home, args));
-        assert_eq!(said.code, Some(2), "{args:?}: {said:?}");
-        assert!(said.err.contains(words), "{args:?}: {said:?}");
+        let output = run(bare(&home, args));
+        assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
+        assert!(output.err.contains(words), "{args:?}: {output:?}");
     }
 }
 
 #[test]
-fn a_wrong_configuration_is_told_with_its_line() {
+fn a_wrong_configuration_is_an_error_with_its_line() {
     let home = Home::new();
     let path = home.folder.path().join("baton.toml");
     std::fs::write(&path, "model = \"extract\"\n[endpoints.x]\nurl = \"http://x\"\nkey = \"sk-123\"\n").unwrap();
-    let said = say(bare(&home, &["doctor", "--config", path.to_str().unwrap()]));
-    assert_eq!(said.code, Some(2));
-    assert!(said.err.contains("line 4") && said.err.contains("baton.toml"), "{}", said.err);
+    let output = run(bare(&home, &["doctor", "--config", path.to_str().unwrap()]));
+    assert_eq!(output.code, Some(2));
+    assert!(output.err.contains("line 4") && output.err.contains("baton.toml"), "{}", output.err);
 }
 
 #[test]
-fn what_a_server_says_is_streamed_recorded_and_played_back() {
+fn replies_of_a_server_are_streamed_recorded_and_played_back() {
     let home = Home::new();
     let url = openai(&["A log ", "that is ", "written first."]);
     let (config, tape) = (home.folder.path().join("baton.toml"), home.folder.path().join("tape.jsonl"));
@@ -94,11 +94,11 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     let ask = |more: &[&str]| {
         let mut command = bare(&home, &[&["ask", "What is a WAL?", "--flow", "direct", "--config", config], more].concat());
         command.env("HERE_KEY", "sk-very-secret");
-        say(command)
+        run(command)
     };
-    let said = ask(&["--record", tape]);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
-    assert!(said.err.contains("model compat/here/small (the configuration)"), "{}", said.err);
+    let output = ask(&["--record", tape]);
+    assert_eq!((output.code, output.out.as_str()), (Some(0), "A log that is written first.\n"), "{output:?}");
+    assert!(output.err.contains("model compat/here/small (the configuration)"), "{}", output.err);
     assert!(!std::fs::read_to_string(tape).unwrap().contains("sk-very-secret"));
     assert!(!String::from_utf8_lossy(&std::fs::read(home.db()).unwrap()).contains("sk-very-secret"));
 
@@ -106,11 +106,11 @@ fn what_a_server_says_is_streamed_recorded_and_played_back() {
     let deltas: Vec<Value> = again.lines().into_iter().filter(|line| line["event"] == "delta").collect();
     assert_eq!(deltas.len(), 3, "word by word: {again:?}");
 
-    let said = say(bare(&home, &["ask", "What is a WAL?", "--flow", "direct", "--replay", tape, "--model", "compat/here/small"]));
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "A log that is written first.\n"), "{said:?}");
-    let said = say(bare(&home, &["ask", "What is a LSM?", "--flow", "direct", "--replay", tape, "--config", config]));
-    assert_eq!(said.code, Some(1), "{said:?}");
-    assert!(said.err.contains("WAL"), "the nearest is shown: {}", said.err);
+    let output = run(bare(&home, &["ask", "What is a WAL?", "--flow", "direct", "--replay", tape, "--model", "compat/here/small"]));
+    assert_eq!((output.code, output.out.as_str()), (Some(0), "A log that is written first.\n"), "{output:?}");
+    let output = run(bare(&home, &["ask", "What is a LSM?", "--flow", "direct", "--replay", tape, "--config", config]));
+    assert_eq!(output.code, Some(1), "{output:?}");
+    assert!(output.err.contains("WAL"), "the nearest is shown: {}", output.err);
 }
 
 /// The body of an HTTP request.

@@ -11,8 +11,8 @@ fn a_crate_is_created_once_and_names_the_sources() {
     let path = folder.to_str().unwrap();
     // The binary under test is in the target folder of the sources, or is given their path.
     let sources = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let said = home.well(&["new", "flow", "my-tides", "--path", path, "--baton", sources]);
-    assert!(said.out.contains("created") && said.out.contains("cargo test"), "{}", said.out);
+    let output = home.well(&["new", "flow", "my-tides", "--path", path, "--baton", sources]);
+    assert!(output.out.contains("created") && output.out.contains("cargo test"), "{}", output.out);
     let manifest = fs::read_to_string(folder.join("Cargo.toml")).unwrap();
     assert!(manifest.contains("name = \"my-tides\"") && manifest.contains("crates/baton"), "{manifest}");
     assert!(folder.join("Cargo.lock").is_file() && folder.join("src/answer.md").is_file());

@@ -47,15 +47,15 @@ impl Tickets {
 
     #[track_caller]
     fn is_asked(&self, more: &[&str]) -> String {
-        let (before, said) = (self.closed(), self.ask(more));
-        assert_eq!((said.code, self.closed()), (Some(4), before), "{said:?}");
+        let (before, output) = (self.closed(), self.ask(more));
+        assert_eq!((output.code, self.closed()), (Some(4), before), "{output:?}");
         self.home.newest()
     }
 
     #[track_caller]
     fn is_not_asked(&self, more: &[&str]) {
-        let (before, said) = (self.closed(), self.ask(more));
-        assert_eq!((said.code, self.closed()), (Some(0), before + 1), "{more:?}: {said:?}");
+        let (before, output) = (self.closed(), self.ask(more));
+        assert_eq!((output.code, self.closed()), (Some(0), before + 1), "{more:?}: {output:?}");
     }
 
     #[track_caller]
@@ -69,7 +69,7 @@ impl Tickets {
 }
 
 #[test]
-fn s11_a_tool_that_may_change_something_is_asked_about_and_an_answer_reaches_as_far_as_it_says() {
+fn s11_a_tool_that_may_change_something_is_asked_about_and_an_answer_holds_for_its_scope() {
     let tickets = Tickets::new();
     let asked = tickets.ask(&[]);
     asked.complains(
@@ -143,8 +143,8 @@ fn what_is_given_beforehand_holds_for_that_run() {
     let mut chat = tickets.home.command(&["chat", "--flow", "search", "--allow", "tickets", "--script", &tickets.script]);
     let mut child = chat.stdin(std::process::Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(b"Close ticket 7\nClose it again\n").unwrap();
-    let said = CommandOutput::of(child.wait_with_output().unwrap());
-    assert_eq!((said.code, tickets.closed()), (Some(0), before + 2), "{said:?}");
+    let output = CommandOutput::of(child.wait_with_output().unwrap());
+    assert_eq!((output.code, tickets.closed()), (Some(0), before + 2), "{output:?}");
 }
 
 #[test]
@@ -246,7 +246,7 @@ fn planner(plan: &Value) -> String {
             let mut stream = stream.unwrap();
             let asked = String::from_utf8(read_body(&stream)).unwrap();
             let synthesis = |text: &str| json!({ "reasoning": "", "response_content": text }).to_string();
-            let said = match (asked.contains("response_content"), asked.contains("said no")) {
+            let reply = match (asked.contains("response_content"), asked.contains("said no")) {
                 (false, _) => plan.clone(),
                 (true, false) => synthesis("It is noted."),
                 (true, true) => synthesis("It was not noted, because you did not agree."),
@@ -257,11 +257,11 @@ fn planner(plan: &Value) -> String {
                         let choice = json!([{ "index": 0, "delta": delta, "finish_reason": finish }]);
                         format!("data: {}\n\n", json!({ "id": "x", "object": "chat.completion.chunk", "model": "small", "choices": choice }))
                     };
-                    let chunks = [chunk(json!({ "content": said }), Value::Null), chunk(json!({}), json!("stop"))];
+                    let chunks = [chunk(json!({ "content": reply }), Value::Null), chunk(json!({}), json!("stop"))];
                     ("text/event-stream", format!("{}data: [DONE]\n\n", chunks.concat()))
                 }
                 false => {
-                    let choice = json!([{ "index": 0, "message": { "role": "assistant", "content": said }, "finish_reason": "stop" }]);
+                    let choice = json!([{ "index": 0, "message": { "role": "assistant", "content": reply }, "finish_reason": "stop" }]);
                     ("application/json", json!({ "id": "x", "object": "chat.completion", "model": "small", "choices": choice }).to_string())
                 }
             };
@@ -331,8 +331,8 @@ fn s11_a_server_of_the_users_own_is_asked_about_before_it_changes_anything() {
     notes.home.well(&["tools", "permissions", "revoke", "notes.append"]);
     assert_eq!((notes.ask(&[]).code, notes.noted()), (Some(4), 4));
     for (given, noted) in [(&["--allow", "notes"][..], 5), (&["--allow", "notes.append"], 6), (&["--yes"], 7)] {
-        let said = notes.ask(given);
-        assert_eq!((said.code, notes.noted()), (Some(0), noted), "{given:?}: {said:?}");
+        let output = notes.ask(given);
+        assert_eq!((output.code, notes.noted()), (Some(0), noted), "{given:?}: {output:?}");
     }
     assert_eq!((notes.ask(&[]).code, notes.noted()), (Some(4), 7), "that was for those runs");
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::serve::{Event, PATIENCE, Served, told};
+use crate::serve::{Event, PATIENCE, Served, event_lines};
 use crate::{ANSWER, CommandOutput, Home};
 
 /// The specification allows 5 s; the rest is margin for busy machines.
@@ -57,9 +57,9 @@ impl Shared {
     }
 
     pub(crate) fn well(&self, args: &[&str]) -> CommandOutput {
-        let said = self.baton(args);
-        assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
-        said
+        let output = self.baton(args);
+        assert_eq!(output.code, Some(0), "{args:?}: {output:?}");
+        output
     }
 
     fn serve(&self, script: &str) -> Served {
@@ -101,8 +101,8 @@ async fn another_server_takes_over_and_its_watchers_continue_from_the_same_event
     assert_eq!(second.get(&format!("/api/runs/{run}")).await.1["status"], "done");
 
     // Together they are the run's events: none twice, none missing.
-    let all = told(&second.events(&run, None, |event| event.event == "end").await);
-    let seen: Vec<String> = told(&before).into_iter().chain(told(&after)).collect();
+    let all = event_lines(&second.events(&run, None, |event| event.event == "end").await);
+    let seen: Vec<String> = event_lines(&before).into_iter().chain(event_lines(&after)).collect();
     assert_eq!(seen, all);
     assert_eq!(shared.home.changes("notes.append"), 1);
     assert!(shared.well(&["runs", "replay", &run]).out.starts_with("the same"));

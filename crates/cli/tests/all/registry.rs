@@ -37,14 +37,14 @@ fn registry(home: &Home, args: &[&str]) -> Registry {
     let mut process = command.args(args).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-    Registry { process, address: said["listening"].as_str().unwrap().to_owned() }
+    let announced: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+    Registry { process, address: announced["listening"].as_str().unwrap().to_owned() }
 }
 
 fn tools(home: &Home, args: &[&str]) -> CommandOutput {
-    let said = CommandOutput::of(bare(home, args).env_remove("BATON_REGISTRY_URL").output().unwrap());
-    assert_eq!(said.code, Some(0), "{args:?}: {said:?}");
-    said
+    let output = CommandOutput::of(bare(home, args).env_remove("BATON_REGISTRY_URL").output().unwrap());
+    assert_eq!(output.code, Some(0), "{args:?}: {output:?}");
+    output
 }
 
 /// The tools of a server, as they are listed.
@@ -60,7 +60,7 @@ fn s2_the_tools_of_a_registry_are_used_by_name_and_none_is_listed_twice() {
     let listed = tools(&ours, &["tools", "list", "--json", "--registry", &url]);
     let tales = of_server(&listed, "tales");
     assert!(tales.iter().any(|tool| tool["name"] == "tales.search_stories"), "{listed:?}");
-    assert!(tales.iter().all(|tool| tool["read_only"].is_null()), "what it says of its tools does not count: {tales:?}");
+    assert!(tales.iter().all(|tool| tool["read_only"].is_null()), "its annotations do not count: {tales:?}");
     assert_eq!(of_server(&listed, "calc").len(), 1, "built in on both sides");
     let mut names: Vec<String> = listed.lines().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
     let all = names.len();
@@ -107,8 +107,8 @@ fn s2_a_registry_is_configured_trusted_or_found_and_does_without() {
     let url = "http://127.0.0.1:1";
     let without = with(&format!("[tools]\nregistry = \"{url}\"\n"));
     assert_eq!((without.code, of_server(&without, "calc").len(), of_server(&without, "tales").len()), (Some(0), 1, 0), "{without:?}");
-    let said = format!("the registry {url} cannot be reached, so only the tools here are used");
-    assert!(without.err.contains(&said) && without.err.lines().count() == 1, "{}", without.err);
+    let warning = format!("the registry {url} cannot be reached, so only the tools here are used");
+    assert!(without.err.contains(&warning) && without.err.lines().count() == 1, "{}", without.err);
 
     // It is found on its default port, which the configuration can change, unless that is disabled.
     let registry = self::registry(&theirs, &[]);

@@ -30,12 +30,12 @@ fn a_report_is_written_to_files_of_every_format() {
     let home = Home::new();
     let script = home.script(SCRIPT);
     let document = file(&home, "report.md");
-    let said = home.well(&["report", "Write a report on logs", "--script", &script, "--yes", "--output", &document]);
+    let output = home.well(&["report", "Write a report on logs", "--script", &script, "--yes", "--output", &document]);
     for words in ["## Recovery", "## Cost", "**Sources**", "https://cost.example/"] {
-        assert!(said.out.contains(words), "no {words:?} in {}", said.out);
+        assert!(output.out.contains(words), "no {words:?} in {}", output.out);
     }
     for words in ["estimate: up to", "section 1 of 2: Recovery", "2 of 2 sections written", "wrote "] {
-        assert!(said.err.contains(words), "no {words:?} in {}", said.err);
+        assert!(output.err.contains(words), "no {words:?} in {}", output.err);
     }
     let markdown = std::fs::read_to_string(&document).unwrap();
     assert!(markdown.contains("## Cost") && markdown.matches("https://log.example/").count() == 1, "{markdown}");
@@ -65,8 +65,8 @@ fn a_report_waits_with_its_outline_and_is_revised_and_approved_by_commands() {
     assert_eq!(again.code, Some(4), "{}", again.err);
     assert!(again.err.contains("revising the plan: cover Postgres"), "{}", again.err);
     let sections = json!({ "approve": true, "sections": [{ "heading": "Cost", "question": "What does a commit cost?" }] }).to_string();
-    let said = home.well(&["runs", "answer", &run, &sections, "--script", &script]);
-    assert!(said.out.contains("## Cost") && !said.out.contains("## Recovery"), "{}", said.out);
+    let output = home.well(&["runs", "answer", &run, &sections, "--script", &script]);
+    assert!(output.out.contains("## Cost") && !output.out.contains("## Recovery"), "{}", output.out);
     home.well(&["runs", "export", &run, &document]);
     assert!(std::fs::read_to_string(&document).unwrap().contains("Logs in Postgres"));
 }
@@ -76,8 +76,8 @@ fn a_budget_holds_for_all_sections_together() {
     let home = Home::new();
     let script = home.script(SCRIPT);
     let report = |budget: &str| -> (u64, String) {
-        let said = home.well(&["report", "Write a report on logs", "--script", &script, "--yes", "--budget", budget, "--json"]);
-        let last: Value = said.lines().pop().unwrap();
+        let output = home.well(&["report", "Write a report on logs", "--script", &script, "--yes", "--budget", budget, "--json"]);
+        let last: Value = output.lines().pop().unwrap();
         let spent = |name: &str| last["spent"][name].as_u64().unwrap_or(0);
         (spent("tokens_in") + spent("tokens_out"), last["output"]["answer"].as_str().unwrap().to_owned())
     };
@@ -92,8 +92,8 @@ fn a_budget_holds_for_all_sections_together() {
 fn an_estimate_starts_nothing() {
     let home = Home::new();
     let script = home.script(SCRIPT);
-    let said = home.well(&["report", "Logs", "--script", &script, "--estimate", "--sections", "4"]);
-    assert!(said.out.starts_with("Estimate for 4 sections: up to"), "{}", said.out);
+    let output = home.well(&["report", "Logs", "--script", &script, "--estimate", "--sections", "4"]);
+    assert!(output.out.starts_with("Estimate for 4 sections: up to"), "{}", output.out);
     assert_eq!(home.runs().len(), 0);
 }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::permissions::TICKETS;
 use crate::postgres::{Shared, question};
-use crate::serve::{Event, PATIENCE, Served, told};
+use crate::serve::{Event, PATIENCE, Served, event_lines};
 use crate::{Home, LOOKS_UP};
 
 pub(crate) fn free_port() -> u16 {
@@ -93,8 +93,8 @@ impl Restate {
 
     async fn query(&self, sql: &str) -> Vec<Value> {
         let request = reqwest::Client::new().post(format!("{}/query", self.admin_url())).header("accept", "application/json");
-        let said: Value = request.json(&json!({ "query": sql })).send().await.unwrap().json().await.unwrap();
-        said["rows"].as_array().unwrap_or_else(|| panic!("{said}")).clone()
+        let reply: Value = request.json(&json!({ "query": sql })).send().await.unwrap().json().await.unwrap();
+        reply["rows"].as_array().unwrap_or_else(|| panic!("{reply}")).clone()
     }
 
     /// Invocations of a service that have not ended.
@@ -203,13 +203,14 @@ fn essence(events: &[Event]) -> Vec<Value> {
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
         }
     }
-    let told = events.iter().filter(|event| event.event == "told");
-    told.map(|event| {
-        let mut data = event.data.clone();
-        strip(&mut data);
-        data
-    })
-    .collect()
+    let published = events.iter().filter(|event| event.event == "told");
+    published
+        .map(|event| {
+            let mut data = event.data.clone();
+            strip(&mut data);
+            data
+        })
+        .collect()
 }
 
 /// Effects of one step end in any order, on every engine; and how long a retry waits depends on the id of the run.
@@ -231,8 +232,8 @@ async fn events_and_answer(server: &Served, body: &Value) -> (Vec<Value>, Value)
     let (run, thread) = server.start(body).await;
     let events = server.events(&run, None, |event| event.event == "end").await;
     let messages: Vec<Value> = server.get(&format!("/api/threads/{thread}")).await.1["messages"].as_array().unwrap().clone();
-    let said = messages.iter().map(|message| json!([message["role"], message["content"]])).collect();
-    (essence(&events), said)
+    let contents = messages.iter().map(|message| json!([message["role"], message["content"]])).collect();
+    (essence(&events), contents)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -318,8 +319,8 @@ async fn a_killed_worker_is_replaced_and_a_watcher_continues_from_the_same_event
     let after = server.events(&run, cursor.as_deref(), |event| event.event == "end").await;
     println!("the run ended {} ms after another worker was started", begun.elapsed().as_millis());
     assert_eq!(server.get(&format!("/api/runs/{run}")).await.1["status"], "done");
-    let all = told(&server.events(&run, None, |event| event.event == "end").await);
-    let seen: Vec<String> = told(&before).into_iter().chain(told(&after)).collect();
+    let all = event_lines(&server.events(&run, None, |event| event.event == "end").await);
+    let seen: Vec<String> = event_lines(&before).into_iter().chain(event_lines(&after)).collect();
     assert_eq!(seen, all, "none twice, none missing");
     assert_eq!(cluster.shared.home.changes("notes.append"), 1);
 }
@@ -376,7 +377,7 @@ async fn cancelling_reaches_a_call_in_flight() {
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs Restate: lab/peers/restate"]
-async fn words_reach_a_page_while_they_are_generated() {
+async fn text_reaches_a_page_while_it_is_generated() {
     let cluster = Cluster::new().await;
     let script = cluster.shared.home.script(LOOKS_UP);
     let (_worker, server) = (cluster.worker(&script), cluster.server(&script));

@@ -28,7 +28,7 @@ impl CountingModel {
                 let key = headers.get("idempotency-key").and_then(|key| key.to_str().ok()).expect("every call has its key").to_owned();
                 tokio::time::sleep(Duration::from_millis(150)).await;
                 *answered.lock().unwrap().entry(key).or_default() += 1;
-                said(asked["stream"] == true)
+                model_reply(asked["stream"] == true)
             }
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,7 +40,7 @@ impl CountingModel {
 }
 
 /// A reply of OpenAI's API, streamed or not.
-fn said(is_streamed: bool) -> ([(&'static str, &'static str); 1], String) {
+fn model_reply(is_streamed: bool) -> ([(&'static str, &'static str); 1], String) {
     let message = json!({ "role": "assistant", "content": "A log that is written first." });
     if !is_streamed {
         let choices = json!([{ "index": 0, "message": message, "finish_reason": "stop" }]);

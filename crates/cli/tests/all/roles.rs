@@ -21,8 +21,8 @@ fn question() -> Value {
     json!({ "question": "What happens after a crash?", "flow": "search" })
 }
 
-fn why(said: &Value) -> &str {
-    said["error"]["message"].as_str().unwrap_or_default()
+fn why(reply: &Value) -> &str {
+    reply["error"]["message"].as_str().unwrap_or_default()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,8 +44,8 @@ async fn a_viewer_reads_and_changes_nothing_and_an_operator_changes_tools() {
             (Method::PATCH, "/api/settings".to_owned()),
             (Method::DELETE, format!("/api/threads/{run}")),
         ] {
-            let (status, said) = served.by(viewer, method.clone(), &path, Some(&question())).await;
-            assert_eq!(status, 403, "{method} {path}: {said}");
+            let (status, reply) = served.by(viewer, method.clone(), &path, Some(&question())).await;
+            assert_eq!(status, 403, "{method} {path}: {reply}");
         }
         assert_eq!(served.by(viewer, Method::GET, "/metrics", None).await.0, 403);
     }
@@ -75,9 +75,9 @@ async fn budgets_of_a_day_hold_for_all_runs_of_a_user_and_after_a_restart() {
         assert_eq!((status, run["status"].as_str()), (201, Some("done")), "{run}");
     }
     for (path, body) in [("/api/runs", question()), ("/api/query", json!({ "query": "What happens after a crash?" }))] {
-        let (status, said) = served.by(&ada, Method::POST, path, Some(&body)).await;
-        assert_eq!(status, 402, "{path}: {said}");
-        assert!(why(&said).contains("2 runs of ada"), "{said}");
+        let (status, reply) = served.by(&ada, Method::POST, path, Some(&body)).await;
+        assert_eq!(status, 402, "{path}: {reply}");
+        assert!(why(&reply).contains("2 runs of ada"), "{reply}");
     }
     let (_, status) = served.by(&ada, Method::GET, "/api/status", None).await;
     assert_eq!((&status["allowance"]["runs_per_day"], &status["allowance"]["runs_today"]), (&json!(2), &json!(2)), "{status}");
@@ -86,9 +86,9 @@ async fn budgets_of_a_day_hold_for_all_runs_of_a_user_and_after_a_restart() {
     let (_, status) = served.by(&bob, Method::GET, "/api/status", None).await;
     let spent = status["allowance"]["tokens_today"].as_u64().unwrap();
     assert!((100..=140).contains(&spent), "two calls of 70 tokens, not a third: {status} {run}");
-    let (status, said) = served.by(&bob, Method::POST, "/api/runs", Some(&question())).await;
-    assert_eq!(status, 402, "{said}");
-    assert!(why(&said).contains("100 tokens of bob for today are spent"), "{said}");
+    let (status, reply) = served.by(&bob, Method::POST, "/api/runs", Some(&question())).await;
+    assert_eq!(status, 402, "{reply}");
+    assert!(why(&reply).contains("100 tokens of bob for today are spent"), "{reply}");
     drop(served);
     let served = home.serve_users(LOOKS_UP, tables);
     for token in [&ada, &bob] {
@@ -97,16 +97,16 @@ async fn budgets_of_a_day_hold_for_all_runs_of_a_user_and_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn models_and_tools_are_those_of_the_user_whatever_a_plan_says() {
+async fn models_and_tools_are_those_of_the_user_whatever_the_plan() {
     let home = Home::new();
     let (ada, bob) = (token(&home, "ada"), token(&home, "bob"));
     let served = home.serve_users(TICKETS, "[users.ada]\ntools = [\"docs\"]\n[users.bob]\nmodels = [\"ollama/*\"]\n");
     let body = json!({ "question": "Close ticket 7", "flow": "search", "allow": ["tickets"] });
     let (_, run) = served.by(&ada, Method::POST, "/api/runs?wait=1", Some(&body)).await;
     assert_eq!(home.changes("tickets.close"), 0, "{run}");
-    let (status, said) = served.by(&bob, Method::POST, "/api/runs?wait=1", Some(&body)).await;
-    assert_eq!((status, home.changes("tickets.close")), (403, 0), "{said}");
-    assert!(why(&said).contains("not open to bob; these are: ollama/*"), "{said}");
+    let (status, reply) = served.by(&bob, Method::POST, "/api/runs?wait=1", Some(&body)).await;
+    assert_eq!((status, home.changes("tickets.close")), (403, 0), "{reply}");
+    assert!(why(&reply).contains("not open to bob; these are: ollama/*"), "{reply}");
     let (_, status) = served.by(&ada, Method::GET, "/api/status", None).await;
     assert_eq!(status["allowance"]["tools"], json!(["docs"]), "{status}");
 

@@ -15,7 +15,7 @@ fn an_approval_is_given_from_another_process() {
 
     let answered = home.well(&["runs", "answer", &run, "yes"]);
     assert_eq!(answered.out, ANSWER);
-    assert!(!answered.err.contains("planning"), "what was told before is not told again: {}", answered.err);
+    assert!(!answered.err.contains("planning"), "earlier events are not shown again: {}", answered.err);
     home.baton(&["runs", "answer", &run, "yes"]).complains(2, &["is over", "fork"]);
 }
 
@@ -26,8 +26,8 @@ fn a_refusal_is_an_answer_too() {
     assert_eq!(parked.code, Some(4));
     let last = parked.lines().pop().unwrap();
     assert_eq!((&last["status"], &last["waiting"][0]["task"]), (&json!("asking"), &json!([6, 0])));
-    let said = home.well(&["runs", "answer", last["run"].as_str().unwrap(), "6.0", "{\"approve\": false}", "--json"]);
-    assert_eq!(said.lines().pop().unwrap()["output"]["answer"], "I was asked not to answer this.");
+    let output = home.well(&["runs", "answer", last["run"].as_str().unwrap(), "6.0", "{\"approve\": false}", "--json"]);
+    assert_eq!(output.lines().pop().unwrap()["output"]["answer"], "I was asked not to answer this.");
     assert_eq!(home.changes("notes.append"), 0);
 }
 
@@ -159,8 +159,8 @@ fn log_lines_do_not_stand_inside_the_progress_tree() {
     let mut command = crate::models::bare(&home, &["ask", "What is it?", "--flow", "search", "--model", "extract"]);
     // An unreachable registry is a warning when the tools are listed.
     command.env("BATON_REGISTRY_URL", "http://127.0.0.1:9").current_dir(home.folder.path());
-    let said = CommandOutput::of(command.output().unwrap());
-    let (tree, rest) = said.err.split_once("✓ done").unwrap_or_else(|| panic!("{said:?}"));
+    let output = CommandOutput::of(command.output().unwrap());
+    let (tree, rest) = output.err.split_once("✓ done").unwrap_or_else(|| panic!("{output:?}"));
     assert!(!tree.contains("WARN"), "{tree}");
     assert!(rest.contains("WARN") && rest.contains("cannot be reached"), "the warning follows the tree: {rest}");
 }

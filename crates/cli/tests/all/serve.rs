@@ -41,10 +41,10 @@ impl Home {
         let mut process = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let announced: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         // A rejected body closes its connection, so each request has its own.
         let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build().unwrap();
-        Served { process, url: said["url"].as_str().unwrap().to_owned(), client }
+        Served { process, url: announced["url"].as_str().unwrap().to_owned(), client }
     }
 }
 
@@ -69,11 +69,11 @@ impl Served {
     }
 
     pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
-        said(self.request(Method::GET, path)).await
+        send(self.request(Method::GET, path)).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        said(self.request(Method::POST, path).json(body)).await
+        send(self.request(Method::POST, path).json(body)).await
     }
 
     /// Starts a run and returns its id and its thread's.
@@ -105,7 +105,7 @@ pub(crate) struct Event {
     pub(crate) data: Value,
 }
 
-pub(crate) async fn said(request: RequestBuilder) -> (u16, Value) {
+pub(crate) async fn send(request: RequestBuilder) -> (u16, Value) {
     let response = request.send().await.unwrap();
     let status = response.status().as_u16();
     let bytes = response.bytes().await.unwrap();
@@ -140,9 +140,11 @@ fn text(value: &Value) -> String {
 }
 
 /// The events as `run seq event`.
-pub(crate) fn told(events: &[Event]) -> Vec<String> {
-    let told = events.iter().filter(|event| event.event == "told");
-    told.map(|event| format!("{} {} {}", event.data["run"].as_str().unwrap(), event.data["seq"], event.data["event"].as_str().unwrap())).collect()
+pub(crate) fn event_lines(events: &[Event]) -> Vec<String> {
+    let published = events.iter().filter(|event| event.event == "told");
+    published
+        .map(|event| format!("{} {} {}", event.data["run"].as_str().unwrap(), event.data["seq"], event.data["event"].as_str().unwrap()))
+        .collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -206,14 +208,14 @@ async fn x3_a_stream_goes_on_behind_its_cursor_after_the_server_was_killed() {
     let served = home.serve(&script, &[]);
     let after = served.events(&run, Some(&cursor), |event| event.event == "end").await;
     assert_eq!(after.last().unwrap().data["status"], "done", "{after:#?}");
-    let (mut received, again) = (told(&before), told(&served.events(&run, None, |event| event.event == "end").await));
-    received.extend(told(&after));
+    let (mut received, again) = (event_lines(&before), event_lines(&served.events(&run, None, |event| event.event == "end").await));
+    received.extend(event_lines(&after));
     let sorted = |mut all: Vec<String>| {
         all.sort();
         all
     };
     assert_eq!(sorted(received), sorted(again), "each event once, none missing");
-    let (status, error) = said(served.request(Method::GET, &format!("/api/runs/{run}/events?after=%3Cscript%3E"))).await;
+    let (status, error) = send(served.request(Method::GET, &format!("/api/runs/{run}/events?after=%3Cscript%3E"))).await;
     assert_eq!(status, 422, "{error}");
 }
 
@@ -222,14 +224,14 @@ async fn x3_a_question_that_is_asked_twice_with_one_key_is_one_run() {
     let home = Home::new();
     let served = home.serve(&home.script(LOOKS_UP), &[]);
     let body = json!({ "question": "What happens after a crash?", "flow": "search" });
-    let post = || said(served.request(Method::POST, "/api/runs").header("idempotency-key", "k-1").json(&body));
+    let post = || send(served.request(Method::POST, "/api/runs").header("idempotency-key", "k-1").json(&body));
     let all = futures::future::join_all((0..8).map(|_| post())).await;
     let first = &all[0].1["run"];
     assert!(all.iter().all(|(status, started)| matches!(status, 200 | 201) && started["run"] == *first), "{all:?}");
-    let (status, waited) = said(served.request(Method::POST, "/api/runs?wait=1").header("idempotency-key", "k-1").json(&body)).await;
+    let (status, waited) = send(served.request(Method::POST, "/api/runs?wait=1").header("idempotency-key", "k-1").json(&body)).await;
     assert_eq!((status, waited["status"].as_str(), &waited["run"]), (200, Some("done"), first));
     assert_eq!(served.get("/api/runs").await.1["runs"].as_array().unwrap().len(), 1);
-    let (status, other) = said(served.request(Method::POST, "/api/runs?wait=1").header("idempotency-key", "k-2").json(&body)).await;
+    let (status, other) = send(served.request(Method::POST, "/api/runs?wait=1").header("idempotency-key", "k-2").json(&body)).await;
     assert_eq!((status, other["run"] == *first), (201, false));
 }
 
@@ -255,8 +257,8 @@ async fn x3_over_http_a_changed_plan_runs_and_runs_are_cancelled_and_forked() {
     let events = tokio::time::timeout(PATIENCE, events).await.unwrap().unwrap();
     let ends: Vec<&Value> = events.iter().filter(|event| event.event == "end").map(|event| &event.data["status"]).collect();
     assert_eq!(ends.last(), Some(&&json!("done")), "{ends:?}");
-    let (_, said) = served.get(&format!("/api/runs/{run}/answer")).await;
-    assert!(said["markdown"].as_str().unwrap().starts_with("Replayed from the log"), "what was changed is what ran: {said}");
+    let (_, answer) = served.get(&format!("/api/runs/{run}/answer")).await;
+    assert!(answer["markdown"].as_str().unwrap().starts_with("Replayed from the log"), "what was changed is what ran: {answer}");
 
     let (status, over) = served.post(&format!("/api/runs/{run}/cancel"), &json!({})).await;
     assert_eq!(status, 409, "{over}");
@@ -327,7 +329,7 @@ async fn c10_a_client_that_names_no_thread_goes_on_with_its_own_conversation() {
         if let Some(client) = client {
             request = request.header("x-client-id", client);
         }
-        let (status, answer) = said(request).await;
+        let (status, answer) = send(request).await;
         assert_eq!(status, 200, "{answer}");
         (text(&answer["thread"]), answer["messages"].as_array().unwrap().len())
     };
@@ -335,19 +337,19 @@ async fn c10_a_client_that_names_no_thread_goes_on_with_its_own_conversation() {
     let (one, two) = tokio::join!(ask(&served, None, None), ask(&served, None, None));
     let (first, _) = one;
     assert_eq!(two.0, first);
-    assert_eq!(ask(&served, None, None).await, (first.clone(), 5), "what was said before is in it");
+    assert_eq!(ask(&served, None, None).await, (first.clone(), 5), "the earlier messages are in it");
     // A new conversation, which is continued from then on.
-    let (second, said_there) = ask(&served, Some("new"), None).await;
-    assert!(second != first && said_there == 2, "{second}");
+    let (second, messages) = ask(&served, Some("new"), None).await;
+    assert!(second != first && messages == 2, "{second}");
     assert_eq!(ask(&served, None, None).await, (second.clone(), 4));
     assert_eq!(ask(&served, Some(&first), None).await.0, first, "a named one is taken by its name");
     assert_eq!(ask(&served, None, None).await.0, second);
     // Clients with an id have their own.
-    let (of_phone, said_there) = ask(&served, None, Some("phone")).await;
-    assert!(of_phone != second && said_there == 2, "{of_phone}");
+    let (of_phone, messages) = ask(&served, None, Some("phone")).await;
+    assert!(of_phone != second && messages == 2, "{of_phone}");
     assert_eq!(ask(&served, None, Some("phone")).await, (of_phone.clone(), 4));
     let long = "x".repeat(201);
-    let wrong = said(served.request(Method::POST, "/api/query").json(&json!({ "query": "x" })).header("x-client-id", long)).await;
+    let wrong = send(served.request(Method::POST, "/api/query").json(&json!({ "query": "x" })).header("x-client-id", long)).await;
     assert_eq!(wrong.0, 422, "{}", wrong.1);
     // It is stored and not kept in the process.
     served.kill();

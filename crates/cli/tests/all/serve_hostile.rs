@@ -6,14 +6,14 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
-use crate::serve::{Served, said};
+use crate::serve::{Served, send};
 use crate::{Home, LOOKS_UP};
 
 impl Served {
     /// With a token.
     pub(crate) async fn by(&self, token: &str, method: Method, path: &str, body: Option<&Value>) -> (u16, Value) {
         let request = self.request(method, path).bearer_auth(token);
-        said(match body {
+        send(match body {
             Some(body) => request.json(body),
             None => request,
         })
@@ -91,7 +91,7 @@ async fn of_two_users_each_sees_what_is_their_own() {
     assert_eq!(served.by(&bob, Method::GET, "/api/runs", None).await.1["runs"], json!([]));
     // The same key is a different run for another user.
     let keyed = |token: &str| {
-        said(
+        send(
             served
                 .request(Method::POST, "/api/runs")
                 .bearer_auth(token)

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::serve::{PATIENCE, Served, said};
+use crate::serve::{PATIENCE, Served, send};
 use crate::serve_hostile::token;
 use crate::{Home, LOOKS_UP};
 
@@ -26,12 +26,12 @@ impl Served {
         if !token.is_empty() {
             request = request.bearer_auth(token);
         }
-        said(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
+        send(headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))).await
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn p3_the_server_of_the_page_speaks_langserve_too() {
+async fn p3_the_server_of_the_page_supports_langserve_too() {
     let home = Home::new();
     let served = home.serve(&home.script(&format!("when model route reply {{\"flow\": \"direct\"}}\n{LOOKS_UP}")), &[]);
     for path in ["/graph/invoke", "/direct/invoke", "/search/invoke"] {
@@ -63,11 +63,11 @@ async fn p3_the_server_of_the_page_speaks_langserve_too() {
         ("/graph/invoke", json!({ "input": "x".repeat(5 << 20) }), 413),
         ("/graph/invoke", json!({ "input": state("x"), "config": { "configurable": { "thread_id": "a\u{7}b" } } }), 422),
     ] {
-        let (status, said) = served.invoked("", path, &body, &[]).await;
-        assert!(status == expected && !said["detail"].is_null(), "{path}: {status} {said}");
+        let (status, reply) = served.invoked("", path, &body, &[]).await;
+        assert!(status == expected && !reply["detail"].is_null(), "{path}: {status} {reply}");
     }
     let form = served.request(Method::POST, "/graph/invoke").header("content-type", "text/plain").body(invoke("x").to_string());
-    assert_eq!(said(form).await.0, 415);
+    assert_eq!(send(form).await.0, 415);
     let elsewhere = [("origin", "https://evil.example")];
     assert_eq!(served.invoked("", "/graph/invoke", &invoke("x"), &elsewhere).await.0, 403);
 }
@@ -92,7 +92,7 @@ async fn p3_runs_over_langserve_belong_to_who_has_the_token() {
     assert!(status == 200 && own["metadata"] != first["metadata"], "{own}");
     let (status, other) = served.invoked(&bob, "/direct/invoke", &invoke("What happens after a crash?"), &key).await;
     assert!(status == 200 && other["metadata"] != first["metadata"], "the same key of another user is another run: {other}");
-    let runs = |token: String| async { said(served.request(Method::GET, "/api/runs").bearer_auth(token)).await.1["runs"].as_array().unwrap().len() };
+    let runs = |token: String| async { send(served.request(Method::GET, "/api/runs").bearer_auth(token)).await.1["runs"].as_array().unwrap().len() };
     assert_eq!((runs(ada).await, runs(bob).await), (1, 1));
 }
 
@@ -113,7 +113,7 @@ async fn p3_runs_over_langserve_count_among_those_of_their_user() {
     assert_eq!(served.post("/api/runs", &json!({ "question": "a crash?", "flow": "direct" })).await.0, 429, "they are the same places");
     // A batch waits for slots.
     let batch = served.request(Method::POST, "/direct/batch").json(&json!({ "inputs": ["a crash?", "a crash!", "crashes"] }));
-    let batch = tokio::spawn(said(batch));
+    let batch = tokio::spawn(send(batch));
     // A stream starts before its run is in the database.
     let started = Instant::now();
     let running = loop {
@@ -126,6 +126,6 @@ async fn p3_runs_over_langserve_count_among_those_of_their_user() {
     };
     let (status, _) = served.post(&format!("/api/runs/{}/cancel", running[0]["run"].as_str().unwrap()), &json!({})).await;
     assert_eq!(status, 202);
-    let (status, said) = batch.await.unwrap();
-    assert_eq!((status, said["output"].as_array().map(Vec::len)), (200, Some(3)), "{said}");
+    let (status, reply) = batch.await.unwrap();
+    assert_eq!((status, reply["output"].as_array().map(Vec::len)), (200, Some(3)), "{reply}");
 }

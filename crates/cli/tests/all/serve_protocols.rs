@@ -11,7 +11,7 @@ use scripted::mangled;
 use serde_json::{Value, json};
 
 use crate::Home;
-use crate::serve::{PATIENCE, Served, said};
+use crate::serve::{PATIENCE, Served, send};
 use crate::serve_hostile::token;
 
 const SCRIPT: &str = include_str!("../../../../lab/peers/openai.d/agent.script");
@@ -38,23 +38,23 @@ const PROTOCOLS: [&str; 8] =
     ["Baton's API", "LangServe, `stream_events`", "LangGraph, `runs/stream`", "OpenAI, chat completions", "OpenAI, responses", "MCP", "A2A", "AG-UI"];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x5_each_protocol_tells_the_same_runs_in_its_own_words() {
+async fn x5_each_protocol_sends_the_same_runs_in_its_own_format() {
     let home = Home::new();
     let served = home.serve(&home.script(SCRIPT), &[]);
-    let mut text = "# What each protocol sends\n\nThe same runs, told by every protocol: the kinds of events in the order in which they first come. \
+    let mut text = "# What each protocol sends\n\nThe same runs over every protocol: the kinds of events in the order in which they first come. \
          Baton's API also sends `delta` to those who watch while a model writes. \
          This page is written by `crates/cli/tests/all/serve_protocols.rs` from a running server.\n"
         .to_owned();
     for scenario in SCENARIOS {
         text.push_str(&format!("\n## {}\n\n| protocol | sends |\n|---|---|\n", scenario.title));
         for protocol in PROTOCOLS {
-            let told = async {
-                let (told, ()) = tokio::join!(tell(&served, protocol, &scenario), stop(&served, scenario.is_cancelled));
-                told
+            let sent = async {
+                let (sent, ()) = tokio::join!(kinds_sent(&served, protocol, &scenario), stop(&served, scenario.is_cancelled));
+                sent
             };
-            let told = tokio::time::timeout(PATIENCE, told).await.unwrap_or_else(|_| panic!("{protocol} does not end: {}", scenario.title));
+            let sent = tokio::time::timeout(PATIENCE, sent).await.unwrap_or_else(|_| panic!("{protocol} does not end: {}", scenario.title));
             let mut kinds: Vec<String> = Vec::new();
-            told.into_iter().for_each(|kind| {
+            sent.into_iter().for_each(|kind| {
                 if !kinds.contains(&kind) {
                     kinds.push(kind);
                 }
@@ -88,7 +88,7 @@ async fn stop(served: &Served, is_wanted: bool) {
     }
 }
 
-async fn tell(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<String> {
+async fn kinds_sent(served: &Served, protocol: &str, scenario: &Scenario) -> Vec<String> {
     let Scenario { flow, question, asks, .. } = *scenario;
     let options = json!({ "approve": asks });
     let messages = json!([{ "role": "user", "content": question, "id": "1" }]);
@@ -150,10 +150,10 @@ fn a2a_message(flow: &str, question: &str, options: &Value) -> Value {
 
 fn a2a_kind(data: &Value) -> String {
     let state = |status: &Value| status["state"].as_str().unwrap_or_default().trim_start_matches("TASK_STATE_").to_owned();
-    let Some((kind, told)) = data.as_object().and_then(|told| told.iter().next()) else { return "nothing".to_owned() };
+    let Some((kind, update)) = data.as_object().and_then(|update| update.iter().next()) else { return "nothing".to_owned() };
     match kind.as_str() {
-        "artifactUpdate" => format!("{kind}: {}", told["artifact"]["artifactId"].as_str().unwrap_or_default()),
-        _ => format!("{kind}: {}", state(&told["status"])),
+        "artifactUpdate" => format!("{kind}: {}", update["artifact"]["artifactId"].as_str().unwrap_or_default()),
+        _ => format!("{kind}: {}", state(&update["status"])),
     }
 }
 
@@ -181,7 +181,7 @@ fn chunk_kind(data: &Value) -> String {
 
 /// The events of a stream: their names and data.
 async fn streamed(served: &Served, path: &str, body: &Value) -> Vec<(String, Value)> {
-    let (status, text) = said(served.request(Method::POST, path).json(body)).await;
+    let (status, text) = send(served.request(Method::POST, path).json(body)).await;
     assert_eq!(status, 200, "{path}: {text}");
     frames(text.as_str().unwrap_or_else(|| panic!("{path} streams nothing: {text}")))
 }
@@ -237,7 +237,7 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
     let post = async |path: &str, body: &Value, token: Option<&str>, headers: &[(&str, &str)]| {
         let request = served.request(Method::POST, path).header("accept", "application/json, text/event-stream").json(body);
         let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
-        said(token.into_iter().fold(request, |request, token| request.bearer_auth(token))).await
+        send(token.into_iter().fold(request, |request, token| request.bearer_auth(token))).await
     };
     for (path, body, words) in [
         ("/v1/chat/completions", &chat, "/error/message"),
@@ -251,19 +251,19 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
             (Some("wrong"), &[][..], 401),
             (Some(ada.as_str()), &[("origin", "https://evil.example"), ("sec-fetch-site", "cross-site")][..], 403),
         ] {
-            let (status, said) = post(path, body, token, headers).await;
-            assert!(status == expected && said.pointer(words).is_some_and(Value::is_string), "{path}: {status} {said}");
+            let (status, reply) = post(path, body, token, headers).await;
+            assert!(status == expected && reply.pointer(words).is_some_and(Value::is_string), "{path}: {status} {reply}");
         }
         if path != "/mcp" {
-            let (status, said) = post(path, body, Some(&ada), &[("x-baton-depth", "9")]).await;
-            assert!(status == 400 && said.pointer(words).unwrap().as_str().unwrap().contains("circle"), "{path}: {status} {said}");
+            let (status, reply) = post(path, body, Some(&ada), &[("x-baton-depth", "9")]).await;
+            assert!(status == 400 && reply.pointer(words).unwrap().as_str().unwrap().contains("circle"), "{path}: {status} {reply}");
             let long = json!({ "model": "direct", "input": "x".repeat(2 << 20), "messages": [], "threadId": "", "runId": "" });
             assert_eq!(post(path, &long, Some(&ada), &[]).await.0, 413, "{path}");
         }
         let form = served.request(Method::POST, path).bearer_auth(&ada).header("content-type", "text/plain").body(body.to_string());
-        assert!(matches!(said(form).await.0, 406 | 415), "{path}");
+        assert!(matches!(send(form).await.0, 406 | 415), "{path}");
     }
-    // gRPC says it with a status of its own: an empty GetTaskRequest, and one that is too long.
+    // gRPC reports it with a status of its own: an empty GetTaskRequest, and one that is too long.
     let grpc = async |token: Option<&str>, headers: &[(&str, &str)], kind: &str, bytes: usize| {
         let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
         let length = u32::try_from(bytes).unwrap().to_be_bytes();
@@ -284,15 +284,15 @@ async fn x5_users_limits_and_errors_are_the_same_in_every_protocol() {
         (Some(ada.as_str()), &[("a2a-version", "0.3")][..], "application/grpc", 0, "12", "1.0"),
         (Some(ada.as_str()), &[][..], "application/grpc", 0, "3", "missing"),
     ] {
-        let (status, code, said) = grpc(token, headers, kind, bytes).await;
-        assert!(status == 200 && code == expected && said.contains(words), "{expected}: {status} {code} {said}");
+        let (status, code, message) = grpc(token, headers, kind, bytes).await;
+        assert!(status == 200 && code == expected && message.contains(words), "{expected}: {status} {code} {message}");
     }
-    // JSON-RPC says it within a reply, and only what keeps it from reading the request by a status.
+    // JSON-RPC reports it within a reply, and only what keeps it from reading the request by a status.
     let rpc = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": sent });
-    let (status, said) = post("/a2a", &rpc, None, &[]).await;
-    assert!(status == 401 && said["error"]["code"].is_i64() && said["jsonrpc"] == "2.0", "{said}");
-    let (status, said) = post("/a2a", &rpc, Some(&ada), &[("x-baton-depth", "9")]).await;
-    assert!(status == 200 && said["error"]["message"].as_str().unwrap().contains("circle"), "{said}");
+    let (status, reply) = post("/a2a", &rpc, None, &[]).await;
+    assert!(status == 401 && reply["error"]["code"].is_i64() && reply["jsonrpc"] == "2.0", "{reply}");
+    let (status, reply) = post("/a2a", &rpc, Some(&ada), &[("x-baton-depth", "9")]).await;
+    assert!(status == 200 && reply["error"]["message"].as_str().unwrap().contains("circle"), "{reply}");
     // A task is its user's, and a message that is sent again is the same one for that user.
     let task = post("/a2a", &rpc, Some(&ada), &[]).await.1["result"]["task"]["id"].clone();
     assert_eq!(post("/a2a", &rpc, Some(&ada), &[]).await.1["result"]["task"]["id"], task);
@@ -312,7 +312,7 @@ const AT_ONCE: usize = 8;
 
 /// Clients may send anything. `BATON_MANGLED` sets the number of requests.
 #[tokio::test(flavor = "multi_thread")]
-async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
+async fn x5_mangled_requests_are_refused_with_a_message_and_nothing_hangs() {
     let home = Home::new();
     let served = home.serve(&home.script(&format!("{SCRIPT}\n")), &[]);
     let tool = json!({ "type": "function", "function": { "name": "f", "parameters": { "type": "object", "properties": {} } } });
@@ -332,17 +332,17 @@ async fn x5_mangled_requests_are_refused_in_words_and_nothing_hangs() {
         let one = async |bytes: Vec<u8>| {
             let request =
                 served.request(Method::POST, path).header("content-type", "application/json").header("accept", "application/json, text/event-stream");
-            let answered = tokio::time::timeout(Duration::from_secs(20), said(request.body(bytes.clone()))).await;
-            let (status, said) = answered.unwrap_or_else(|_| panic!("{path} hangs on {}", String::from_utf8_lossy(&bytes)));
+            let answered = tokio::time::timeout(Duration::from_secs(20), send(request.body(bytes.clone()))).await;
+            let (status, reply) = answered.unwrap_or_else(|_| panic!("{path} hangs on {}", String::from_utf8_lossy(&bytes)));
             match status {
                 200..300 => _ = good.fetch_add(1, Ordering::Relaxed),
                 400..500 => {
                     refused.fetch_add(1, Ordering::Relaxed);
-                    assert!(said.to_string().len() > 10, "{path}: {status} without words for {}", String::from_utf8_lossy(&bytes));
+                    assert!(reply.to_string().len() > 10, "{path}: {status} without words for {}", String::from_utf8_lossy(&bytes));
                 }
                 // A damaged request may be a valid one that fails, with an error.
-                500 if said["error"]["code"] == "run_failed" => _ = refused.fetch_add(1, Ordering::Relaxed),
-                _ => panic!("{path}: {status} {said} for {}", String::from_utf8_lossy(&bytes)),
+                500 if reply["error"]["code"] == "run_failed" => _ = refused.fetch_add(1, Ordering::Relaxed),
+                _ => panic!("{path}: {status} {reply} for {}", String::from_utf8_lossy(&bytes)),
             }
         };
         let requests = mangled::mangled(whole.as_bytes(), 0x2545_f491_4f6c_dd1d).take(each);

@@ -85,7 +85,7 @@ async fn a_forged_reply_of_a_fork_reads_nobody_elses_document() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_of_the_operator_are_not_called_for_users_whatever_a_plan_says() {
+async fn tools_of_the_operator_are_not_called_for_users_whatever_the_plan() {
     let home = Home::new();
     let ada = token(&home, "ada");
     let folder = home.db().with_file_name("operator");

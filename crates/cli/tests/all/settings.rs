@@ -28,8 +28,8 @@ impl Home {
 }
 
 /// Number of plans of a search, from the output of its run.
-fn turns(said: &CommandOutput) -> u64 {
-    let last = said.lines().pop().unwrap_or_else(|| panic!("{said:?}"));
+fn turns(output: &CommandOutput) -> u64 {
+    let last = output.lines().pop().unwrap_or_else(|| panic!("{output:?}"));
     iterations(&last).unwrap_or_else(|| panic!("no iterations in {last}"))
 }
 
@@ -38,7 +38,7 @@ fn iterations(ended: &Value) -> Option<u64> {
 }
 
 #[test]
-fn s13_set_is_for_one_question_and_a_wrong_one_says_what_there_is() {
+fn s13_set_is_for_one_question_and_a_wrong_name_is_an_error_that_lists_the_settings() {
     let home = Home::new();
     let script = home.searching();
     let ask = |flow: &str, set: &[&str]| {
@@ -119,9 +119,9 @@ fn s13_a_session_sets_lists_and_takes_back() {
     let lines =
         format!("{QUESTION}\n/set max_turn_iterations=3\n{QUESTION}\n/set\n/set max_turn_iterations\n{QUESTION}\n/set turns=1\n/flow team\n/set\n");
     child.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
-    let said = CommandOutput::of(child.wait_with_output().unwrap());
-    said.complains(2, &["max_turn_iterations = 3", "max_turn_iterations is not set any more", "has no setting \"turns\""]);
-    assert!(said.out.contains("1 to 10") && said.out.contains("the flow team has no settings"), "{}", said.out);
+    let output = CommandOutput::of(child.wait_with_output().unwrap());
+    output.complains(2, &["max_turn_iterations = 3", "max_turn_iterations is not set any more", "has no setting \"turns\""]);
+    assert!(output.out.contains("1 to 10") && output.out.contains("the flow team has no settings"), "{}", output.out);
     let mut made: Vec<u64> = Vec::new();
     for run in home.runs() {
         let shown = home.well(&["runs", "show", run["run"].as_str().unwrap(), "--json"]).out;
@@ -132,7 +132,7 @@ fn s13_a_session_sets_lists_and_takes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s13_the_api_takes_settings_and_says_what_there_is() {
+async fn s13_the_api_takes_settings_and_lists_them() {
     let home = Home::new();
     let config = home.config("[flows.search]\nmax_turn_iterations = 2\n");
     let served = home.serve(&home.searching(), &["--config", &config]);

@@ -33,7 +33,7 @@ fn r15_a_chain_of_file_code_and_file_is_carried_out() {
 }
 
 #[test]
-fn r15_what_was_refused_is_said_to_be_not_done() {
+fn r15_what_was_refused_is_reported_as_not_done() {
     let plan =
         r#"when model plan reply {"steps": [{"tool": "files.write", "arguments": {"path": "hello.txt", "content": "Hello", "mode": "create"}}]}"#;
     let output = asked(&Home::new(), "Create a file hello.txt with the text Hello", plan);

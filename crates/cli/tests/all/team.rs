@@ -32,9 +32,9 @@ fn post(port: u16, path: &str, body: &Value) -> (String, Value) {
         body.len()
     )
     .unwrap();
-    let mut said = String::new();
-    line.read_to_string(&mut said).unwrap();
-    let (head, body) = said.split_once("\r\n\r\n").unwrap();
+    let mut text = String::new();
+    line.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
     (head.lines().next().unwrap().to_owned(), serde_json::from_str(body).unwrap())
 }
 
@@ -63,8 +63,8 @@ fn p1_an_agent_is_a_process_with_a_port_and_a_database_of_its_own() {
     let mut agent = Process(command.env("BATON_SCRIPT", &script).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(agent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    let port: u16 = said["listening"].as_str().unwrap().rsplit_once(':').unwrap().1.parse().unwrap();
+    let announced: Value = serde_json::from_str(&line).unwrap();
+    let port: u16 = announced["listening"].as_str().unwrap().rsplit_once(':').unwrap().1.parse().unwrap();
     let (status, body) = post(port, "/graph/invoke", &json!({ "input": { "messages": [{ "type": "human", "content": "research tides" }] } }));
     let contract: Value = serde_json::from_str(body["output"]["messages"][1]["content"].as_str().unwrap()).unwrap();
     assert_eq!((status.as_str(), &contract["completed_capability"]), ("HTTP/1.1 200 OK", &json!("research")), "{body}");
@@ -92,7 +92,7 @@ fn children(parent: u32) -> Vec<(u32, String)> {
 }
 
 #[test]
-fn p8_up_starts_the_team_keeps_it_alive_and_stops_all_of_it() {
+fn p8_up_starts_the_team_restarts_it_and_stops_all_of_it() {
     let home = Home::new();
     let doors: Vec<TcpListener> = (0..5).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let ports: Vec<u16> = doors.iter().map(|door| door.local_addr().unwrap().port()).collect();
@@ -133,7 +133,7 @@ fn p8_up_starts_the_team_keeps_it_alive_and_stops_all_of_it() {
     assert_eq!(status.code(), Some(143));
     assert!(ports.iter().all(|port| !listens(*port)), "nobody is left behind");
     let log = std::fs::read_to_string(home.folder.path().join("up.log")).unwrap();
-    assert!(log.contains("the writer died") && log.contains("all stopped") && log.contains("mailer"), "{log}");
+    assert!(log.contains("the writer exited") && log.contains("all stopped") && log.contains("mailer"), "{log}");
 }
 
 #[test]
@@ -144,9 +144,9 @@ fn p9_agents_that_run_on_this_machine_are_used_without_configuration_and_shown()
     let mut agent = Process(command.env("BATON_SCRIPT", &script).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(agent.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
-    assert_eq!(said["agent"], "researcher", "by the document's name");
-    let port = said["listening"].as_str().unwrap().rsplit_once(':').unwrap().1;
+    let announced: Value = serde_json::from_str(&line).unwrap();
+    assert_eq!(announced["agent"], "researcher", "by the document's name");
+    let port = announced["listening"].as_str().unwrap().rsplit_once(':').unwrap().1;
     // The ports of this test instead of the default ones, which nothing uses.
     let config = home.folder.path().join("baton.toml");
     std::fs::write(&config, format!("model = \"extract\"\n[team.ports]\nresearcher = {port}\nDocumentCreator = 1\nGmail = 1\n")).unwrap();

@@ -40,7 +40,7 @@ fn client(certificate: &PathBuf) -> Client {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_speaks_tls_with_the_certificate_of_its_files_also_after_they_change() {
+async fn a_server_uses_the_tls_certificate_of_its_files_also_after_they_change() {
     let home = Home::new();
     let ada = token(&home, "ada");
     let (cert, key) = home.certificate();
@@ -82,7 +82,7 @@ fn files_that_cannot_be_used_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_believed_proxy_says_who_calls_and_nobody_else() {
+async fn a_trusted_proxy_names_the_client_and_nobody_else() {
     let home = Home::new();
     token(&home, "ada");
     let config = home.db().with_file_name("proxy.toml");

@@ -80,7 +80,7 @@ impl Collector {
     }
 
     #[track_caller]
-    fn heard_nothing_of(&self, words: &[&str]) {
+    fn assert_not_sent(&self, words: &[&str]) {
         for body in &self.got.lock().unwrap().bodies {
             let text = String::from_utf8_lossy(body);
             for words in words {
@@ -125,15 +125,15 @@ fn ask(home: &Home, endpoint: &str, more: &[(&str, &str)], args: &[&str]) -> Com
 }
 
 #[test]
-fn every_attempt_is_a_span_under_its_run_and_nothing_that_was_said_is_in_it() {
+fn every_attempt_is_a_span_under_its_run_without_content() {
     let (home, collector) = (Home::new(), Collector::start());
     let more = [("OTEL_EXPORTER_OTLP_HEADERS", "x-house-key=open%20sesame"), ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test")];
-    let said = ask(&home, &collector.url, &more, &["ask", QUESTION, "--json"]);
-    assert_eq!((said.code, said.err.as_str()), (Some(0), ""), "{said:?}");
+    let output = ask(&home, &collector.url, &more, &["ask", QUESTION, "--json"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{output:?}");
     let spans = collector.spans();
 
     let run = Span::of(&spans, "invoke_workflow research")[0];
-    let lines = said.lines();
+    let lines = output.lines();
     let last = lines.last().unwrap();
     assert!(run.parent.is_empty() && !run.is_error, "{run:?}");
     for (key, value) in [
@@ -171,9 +171,9 @@ fn every_attempt_is_a_span_under_its_run_and_nothing_that_was_said_is_in_it() {
     let wrong: BTreeSet<_> = lines.iter().filter(|line| line["event"] == "replied").filter_map(|line| Some((place(line), kind(line)?))).collect();
     let marked = |span: &&&Span| span.is_error && span.about.contains_key("error.type");
     let at = |span: &&Span| (span.about["baton.task"].as_str().unwrap().to_owned(), span.about["baton.attempt"].as_i64().unwrap());
-    let told: BTreeSet<_> = effects.iter().filter(marked).map(|span| (at(span), span.about["error.type"].as_str().unwrap().to_owned())).collect();
-    assert_eq!(told, wrong, "what failed, and how");
-    assert!(!told.is_empty(), "the script breaks some");
+    let failed: BTreeSet<_> = effects.iter().filter(marked).map(|span| (at(span), span.about["error.type"].as_str().unwrap().to_owned())).collect();
+    assert_eq!(failed, wrong, "what failed, and how");
+    assert!(!failed.is_empty(), "the script breaks some");
 
     let resource = json!(
         collector.requests()[0].resource_spans[0]
@@ -187,14 +187,14 @@ fn every_attempt_is_a_span_under_its_run_and_nothing_that_was_said_is_in_it() {
     );
     assert_eq!((&resource["service.name"], &resource["deployment.environment.name"]), (&json!("baton"), &json!("test")), "{resource}");
     assert!(collector.got.lock().unwrap().headers.iter().all(|headers| headers["x-house-key"] == "open sesame"));
-    collector.heard_nothing_of(&["chrysoprase", "relay", "example.org", "connection reset", "who made it", "sesame"]);
+    collector.assert_not_sent(&["chrysoprase", "relay", "example.org", "connection reset", "who made it", "sesame"]);
 }
 
 #[test]
 fn a_child_run_is_under_the_effect_that_wanted_it() {
     let (home, collector) = (Home::new(), Collector::start());
-    let said = ask(&home, &collector.url, &[("OTEL_SERVICE_NAME", "relay")], &["ask", "--flow", "team", "batons; relays"]);
-    assert_eq!(said.code, Some(0), "{said:?}");
+    let output = ask(&home, &collector.url, &[("OTEL_SERVICE_NAME", "relay")], &["ask", "--flow", "team", "batons; relays"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
     let spans = collector.spans();
     let team = Span::of(&spans, "invoke_workflow team")[0];
     let children = Span::of(&spans, "invoke_workflow research");
@@ -219,8 +219,8 @@ fn a_model_is_called_as_the_conventions_call_it() {
     std::fs::write(&config, text).unwrap();
     let mut command = bare(&home, &["ask", QUESTION, "--flow", "direct", "--config", config.to_str().unwrap()]);
     command.env("HERE_KEY", "sk-very-secret").env("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("{}/v1/traces", collector.url));
-    let said = CommandOutput::of(command.output().unwrap());
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "A log of chrysoprase.\n"), "{said:?}");
+    let output = CommandOutput::of(command.output().unwrap());
+    assert_eq!((output.code, output.out.as_str()), (Some(0), "A log of chrysoprase.\n"), "{output:?}");
     let spans = collector.spans();
     let chat = Span::of(&spans, "chat small")[0];
     for (key, value) in [
@@ -232,19 +232,19 @@ fn a_model_is_called_as_the_conventions_call_it() {
     ] {
         assert_eq!(chat.about[key], value, "{key}: {chat:?}");
     }
-    collector.heard_nothing_of(&["chrysoprase", "sk-very-secret"]);
+    collector.assert_not_sent(&["chrysoprase", "sk-very-secret"]);
 }
 
 #[test]
-fn a_collector_that_is_away_changes_nothing_and_is_told_of_once() {
+fn an_unreachable_collector_changes_nothing_and_is_reported_once() {
     let home = Home::new();
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     // So small that there are many batches.
     let more = [("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "1"), ("OTEL_BSP_SCHEDULE_DELAY", "1")];
-    let said = ask(&home, &format!("http://user:hush@{nobody}/x?key=hush"), &more, &["ask", "What is a baton?"]);
-    assert_eq!((said.code, said.out.as_str()), (Some(0), ANSWER), "{said:?}");
-    assert_eq!(said.err.matches("traces cannot be sent to").count(), 1, "{}", said.err);
-    assert!(said.err.contains(&nobody.to_string()) && !said.err.contains("hush"), "{}", said.err);
+    let output = ask(&home, &format!("http://user:hush@{nobody}/x?key=hush"), &more, &["ask", "What is a baton?"]);
+    assert_eq!((output.code, output.out.as_str()), (Some(0), ANSWER), "{output:?}");
+    assert_eq!(output.err.matches("traces cannot be sent to").count(), 1, "{}", output.err);
+    assert!(output.err.contains(&nobody.to_string()) && !output.err.contains("hush"), "{}", output.err);
 }
 
 #[test]
@@ -257,14 +257,14 @@ fn it_is_on_only_where_somebody_asked_for_it_and_logs_are_as_ever() {
         (&[("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], &collector.url, "no traces are sent: only http/protobuf"),
         (&[], "localhost", "no traces are sent: OTEL_EXPORTER_OTLP_ENDPOINT is no address"),
     ] {
-        let said = ask(&home, endpoint, more, &["ask", "What is a baton?", "--json"]);
-        assert_eq!(said.code, Some(0), "{said:?}");
-        assert!(said.err.contains(words) && said.err.lines().count() == usize::from(!words.is_empty()), "{}", said.err);
+        let output = ask(&home, endpoint, more, &["ask", "What is a baton?", "--json"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        assert!(output.err.contains(words) && output.err.lines().count() == usize::from(!words.is_empty()), "{}", output.err);
     }
     assert!(collector.spans().is_empty());
-    let said = ask(&home, &collector.url, &[("BATON_LOG", "trace"), ("BATON_LOG_FORMAT", "json")], &["ask", "What is a baton?", "--json"]);
+    let output = ask(&home, &collector.url, &[("BATON_LOG", "trace"), ("BATON_LOG_FORMAT", "json")], &["ask", "What is a baton?", "--json"]);
     assert!(!collector.spans().is_empty());
-    assert!(!said.err.contains("baton_spans") && !said.err.contains("gen_ai"), "{}", said.err);
+    assert!(!output.err.contains("baton_spans") && !output.err.contains("gen_ai"), "{}", output.err);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -281,7 +281,7 @@ async fn a_server_goes_on_with_its_callers_trace_and_sends_the_rest_when_it_is_s
     };
     let mut runs = Vec::new();
     for caller in [None, Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), Some("nonsense")] {
-        let (status, started) = crate::serve::said(ask(caller)).await;
+        let (status, started) = crate::serve::send(ask(caller)).await;
         assert_eq!(status, 201, "{started}");
         served.wait(started["run"].as_str().unwrap()).await;
         runs.push(started["run"].clone());
@@ -300,5 +300,5 @@ async fn a_server_goes_on_with_its_callers_trace_and_sends_the_rest_when_it_is_s
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!((hex(&request.trace).as_str(), hex(&request.parent).as_str()), ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"));
     assert!(spans.iter().any(|span| span.parent == called.id && span.name == "execute_tool docs.search"));
-    collector.heard_nothing_of(&["chrysoprase", "checkpoint"]);
+    collector.assert_not_sent(&["chrysoprase", "checkpoint"]);
 }

@@ -41,7 +41,7 @@ fn foreign_files_and_folders_are_left_alone() {
 }
 
 #[test]
-fn wrong_usage_says_what_would_be_right() {
+fn wrong_usage_is_an_error_that_names_the_right_one() {
     let home = Home::new();
     home.baton(&["ask", " "]).complains(2, &["what is the question?"]);
     home.baton(&["ask", "x", "--flow", "chess"]).complains(2, &["no flow \"chess\"", "auto, direct, search, chat, reason, panel, report, supervise"]);
@@ -53,7 +53,7 @@ fn wrong_usage_says_what_would_be_right() {
 }
 
 #[test]
-fn help_teaches_and_the_version_is_told() {
+fn help_has_examples_and_the_version_is_printed() {
     let home = Home::new();
     assert_eq!(home.well(&["--version"]).out, format!("baton {}\n", env!("CARGO_PKG_VERSION")));
     let help = home.well(&["--help"]).out;
@@ -77,7 +77,7 @@ fn help_teaches_and_the_version_is_told() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_error() {
+fn a_reader_that_stops_is_no_error() {
     let home = Home::new();
     home.well(&["ask", "What is it?"]);
     let mut child = home.command(&["runs", "watch", &home.newest(), "--json"]).spawn().unwrap();

@@ -1,7 +1,6 @@
 //! A matrix in tiles, and its products on all threads.
 
 use super::activation::Block;
-use super::low_rank::LowRank;
 use super::parts::{Column, each, each_column};
 use super::set::Set;
 use super::tile::{TALL, Tile, Tile4, Tile6, WIDE};
@@ -11,7 +10,6 @@ pub(super) struct Matrix {
     pub(super) rows: usize,
     pub(super) width: usize,
     pub(super) set: &'static Set,
-    low_rank: Option<Box<LowRank>>,
 }
 
 enum Tiles {
@@ -26,7 +24,7 @@ pub(super) enum Format {
     Q6K,
 }
 
-/// So much is read of the file at a time, to be laid out anew while it is in the cache.
+/// Bytes of the file that are read at a time, so that they are rearranged into tiles while in the cache.
 const READ_BYTES: usize = 1 << 20;
 
 /// Rows of activations that are multiplied with a column of tiles before the next ones: their sums are kept on the stack.
@@ -45,12 +43,7 @@ impl Matrix {
             Format::Q4K => Tiles::Four(tiles(rows, width, read)?),
             Format::Q6K => Tiles::Six(tiles(rows, width, read)?),
         };
-        Ok(Matrix { tiles, rows, width, set, low_rank: None })
-    }
-
-    /// The matrix with a change of the same size.
-    pub(super) fn changed(self, low_rank: LowRank) -> Self {
-        Matrix { low_rank: Some(Box::new(low_rank)), ..self }
+        Ok(Matrix { tiles, rows, width, set })
     }
 
     pub(super) fn fits(rows: usize, width: usize) -> bool {
@@ -58,28 +51,19 @@ impl Matrix {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let tiles = match &self.tiles {
+        match &self.tiles {
             Tiles::Four(tiles) => size_of_val::<[_]>(tiles),
             Tiles::Six(tiles) => size_of_val::<[_]>(tiles),
-        };
-        tiles + self.low_rank.as_ref().map_or(0, |low_rank| low_rank.bytes())
+        }
     }
 
-    /// What its change needs of all rows of `x`; nothing where there is none.
-    fn low_rank_values(&self, x: &[Block]) -> Vec<f32> {
-        self.low_rank.as_ref().map_or_else(Vec::new, |low_rank| low_rank.values(x))
-    }
-
-    /// 16 rows of the matrix times each row of `x`, which are those from `from` on; `changes` are its [`Matrix::low_rank_values`].
-    fn column(&self, column: usize, x: &[Block], (changes, from): (&[f32], usize), sums: &mut [[f32; TALL]]) {
+    /// 16 rows of the matrix times each row of `x`.
+    fn column(&self, column: usize, x: &[Block], sums: &mut [[f32; TALL]]) {
         let wide = self.width / WIDE;
         // SAFETY: a set is handed out only where the processor has its instructions.
         match &self.tiles {
             Tiles::Four(tiles) => unsafe { (self.set.product_4)(&tiles[column * wide..][..wide], x, sums) },
             Tiles::Six(tiles) => unsafe { (self.set.product_6)(&tiles[column * wide..][..wide], x, sums) },
-        }
-        if let Some(low_rank) = &self.low_rank {
-            low_rank.add(column, changes, from, sums);
         }
     }
 }
@@ -126,18 +110,17 @@ pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then:
     let rows = x.len() / (width / WIDE);
     assert!(matrices.iter().all(|matrix| matrix.width == width) && out.len() == rows * total && x.len() == rows * (width / WIDE));
     assert!(!matches!(then, Epilogue::Bias(bias) if bias.len() != total));
-    let changes: Vec<Vec<f32>> = matrices.iter().map(|matrix| matrix.low_rank_values(x)).collect();
     each_column(out, total, |column, mut out| {
         let (mut at, mut within) = (0, column);
         while within >= matrices[at].rows / TALL {
             within -= matrices[at].rows / TALL;
             at += 1;
         }
-        let (matrix, changes) = (matrices[at], changes[at].as_slice());
+        let matrix = matrices[at];
         each_rows(x, width, &mut out, |x, from, out| {
             let mut sums = [[0.0; TALL]; ROWS_MAX];
             let sums = &mut sums[..x.len() / (width / WIDE)];
-            matrix.column(within, x, (changes, from), sums);
+            matrix.column(within, x, sums);
             for (at, sums) in sums.iter().enumerate() {
                 let out = out.row(from + at);
                 match then {
@@ -157,14 +140,13 @@ pub(super) fn multiply(matrices: &[&Matrix], x: &[Block], out: &mut [f32], then:
 pub(super) fn multiply_gated(gate: &Matrix, up: &Matrix, x: &[Block], out: &mut [f32]) {
     let rows = x.len() / (gate.width / WIDE);
     assert!(gate.width == up.width && gate.rows == up.rows && out.len() == rows * gate.rows && x.len() == rows * (gate.width / WIDE));
-    let (gate_changes, up_changes) = (gate.low_rank_values(x), up.low_rank_values(x));
     each_column(out, gate.rows, |column, mut out| {
         each_rows(x, gate.width, &mut out, |x, from, out| {
             let (mut gates, mut ups) = ([[0.0; TALL]; ROWS_MAX], [[0.0; TALL]; ROWS_MAX]);
             let count = x.len() / (gate.width / WIDE);
             let (gates, ups) = (&mut gates[..count], &mut ups[..count]);
-            gate.column(column, x, (&gate_changes, from), gates);
-            up.column(column, x, (&up_changes, from), ups);
+            gate.column(column, x, gates);
+            up.column(column, x, ups);
             // SAFETY: a set is handed out only where the processor has its instructions.
             unsafe { (gate.set.gate)(gates, ups) };
             for (at, gated) in gates.iter().enumerate() {

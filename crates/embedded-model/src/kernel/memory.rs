@@ -33,8 +33,8 @@ impl Memory {
 
     pub(super) fn with(layers: usize, heads: usize, head: usize, capacity: usize) -> Self {
         let capacity = capacity.next_multiple_of(BLOCK);
-        let room = || vec![0; heads * capacity * head];
-        Memory { layers: (0..layers).map(|_| Layer { keys: room(), values: room() }).collect(), heads, head, capacity }
+        let zeros = || vec![0; heads * capacity * head];
+        Memory { layers: (0..layers).map(|_| Layer { keys: zeros(), values: zeros() }).collect(), heads, head, capacity }
     }
 
     /// A copy of the first `len` tokens.
@@ -99,7 +99,7 @@ pub(super) struct LayerMemory<'a> {
 }
 
 impl LayerMemory<'_> {
-    /// Of head `at`, its keys: whole blocks, and its values.
+    /// The keys of head `at` in whole blocks, and its values.
     pub(super) fn head(&self, at: usize) -> (&[u16], &[u16]) {
         let size = self.capacity * self.head;
         (&self.layer.keys[at * size..][..size], &self.layer.values[at * size..][..size])

@@ -30,8 +30,6 @@ mod avx512;
 mod lanes;
 #[expect(unsafe_code, reason = "functions of a set are called, which is handed out only where the processor has the instructions")]
 mod limits;
-#[expect(unsafe_code, reason = "functions of a set are called, which is handed out only where the processor has the instructions")]
-mod low_rank;
 #[expect(unsafe_code, reason = "tiles begin as zeros, and functions of a set are called")]
 mod matrix;
 mod memory;

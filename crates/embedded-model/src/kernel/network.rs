@@ -3,11 +3,9 @@
 use candle_core::quantized::GgmlDType;
 
 use super::super::EmbeddedError;
-use super::super::adapter::Factors;
 use super::super::gguf::Gguf;
 use super::super::net::Sizes;
 use super::activation::Block;
-use super::low_rank::LowRank;
 use super::matrix::{Epilogue, Format, Matrix, multiply, multiply_gated};
 use super::memory::{LayerMemory, Memory};
 use super::parts::each;
@@ -18,13 +16,13 @@ pub(in super::super) struct Network {
     layers: Vec<Layer>,
     norm: Vec<f32>,
     output: Matrix,
-    /// Of each place half a head.
+    /// Half a head for each position.
     cos: Vec<f32>,
     sin: Vec<f32>,
     sizes: Sizes,
     /// The width in whole blocks: matrices that take it have zeros in the rest, and so have the activations.
     padded: usize,
-    /// Of norms over padded rows.
+    /// The epsilon of norms over padded rows.
     epsilon: f32,
     set: &'static Set,
 }
@@ -34,7 +32,7 @@ struct Layer {
     q: Matrix,
     k: Matrix,
     v: Matrix,
-    /// Of the three.
+    /// The biases of `q`, `k` and `v`.
     bias: Vec<f32>,
     o: Matrix,
     norm_feed: Vec<f32>,
@@ -60,18 +58,12 @@ impl Network {
         Ok(true)
     }
 
-    /// Only where [`Network::can_load`] says so. `factors` change its matrices.
-    pub(in super::super) fn load(
-        gguf: &Gguf,
-        sizes: &Sizes,
-        output: &str,
-        set: &'static Set,
-        factors: Option<&Factors>,
-    ) -> Result<Self, EmbeddedError> {
+    /// Only where [`Network::can_load`] returns true.
+    pub(in super::super) fn load(gguf: &Gguf, sizes: &Sizes, output: &str, set: &'static Set) -> Result<Self, EmbeddedError> {
         let width = sizes.heads * sizes.head;
         let padded = width.next_multiple_of(WIDE);
-        let output = matrix(gguf, set, output, (sizes.vocabulary, padded), None)?;
-        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, set, at, sizes, factors)).collect::<Result<_, _>>()?;
+        let output = matrix(gguf, set, output, (sizes.vocabulary, padded))?;
+        let layers = (0..sizes.layers).map(|at| Layer::load(gguf, set, at, sizes)).collect::<Result<_, _>>()?;
         let norm = gains(gguf, "output_norm.weight", width)?;
         let epsilon = sizes.norm_epsilon * (width as f32 / padded as f32);
         let rates = (0..sizes.head / 2).map(|i| sizes.rope_base.powf(-2.0 * i as f32 / sizes.head as f32)).collect::<Vec<_>>();
@@ -95,15 +87,15 @@ impl Network {
         for (at, layer) in self.layers.iter().enumerate() {
             self.quantize_normed(&x, &layer.norm_attention, &mut narrow);
             multiply(&[&layer.q, &layer.k, &layer.v], &narrow, &mut all, Epilogue::Bias(&layer.bias));
-            let mut room = memory.layer(at);
+            let mut layer_memory = memory.layer(at);
             self.rotate(&mut all, past);
-            self.store(&all, past, &mut room);
+            self.store(&all, past, &mut layer_memory);
             let group = width / heads_kv;
             each(&mut attended, group, |part, out| {
                 let (token, kv) = (part / heads_kv, part % heads_kv);
                 let q = &all[token * (width + 2 * heads_kv * head)..][kv * group..][..group];
                 // SAFETY: a set is handed out only where the processor has its instructions.
-                unsafe { (self.set.attend)(q, room.head(kv), head, past + token + 1, out) }
+                unsafe { (self.set.attend)(q, layer_memory.head(kv), head, past + token + 1, out) }
             });
             self.quantize_padded(&attended, &mut narrow);
             multiply(&[&layer.o], &narrow, &mut x, Epilogue::Add);
@@ -143,7 +135,7 @@ impl Network {
     }
 
     /// Keys and values of new tokens, in f16.
-    fn store(&self, all: &[f32], past: usize, room: &mut LayerMemory<'_>) {
+    fn store(&self, all: &[f32], past: usize, layer_memory: &mut LayerMemory<'_>) {
         let Sizes { heads, heads_kv, head, .. } = self.sizes;
         let mut both = vec![0_u16; 2 * head];
         for (token, row) in all.chunks_exact((heads + 2 * heads_kv) * head).enumerate() {
@@ -154,7 +146,7 @@ impl Network {
                     (self.set.halve)(key, &mut both[..head]);
                     (self.set.halve)(value, &mut both[head..]);
                 }
-                room.put(at, past + token, &both[..head], &both[head..]);
+                layer_memory.put(at, past + token, &both[..head], &both[head..]);
             }
         }
     }
@@ -218,12 +210,12 @@ impl Layer {
         [&self.q, &self.k, &self.v, &self.o, &self.gate, &self.up, &self.down]
     }
 
-    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes, factors: Option<&Factors>) -> Result<Self, EmbeddedError> {
+    fn load(gguf: &Gguf, set: &'static Set, at: usize, sizes: &Sizes) -> Result<Self, EmbeddedError> {
         let (width, kv) = (sizes.heads * sizes.head, sizes.heads_kv * sizes.head);
         let name = |part: &str| format!("blk.{at}.{part}");
         let padded = width.next_multiple_of(WIDE);
         let feed = gguf.place(&name("ffn_gate.weight"))?.rows;
-        let matrix = |part: &str, rows: usize, width: usize| matrix(gguf, set, &name(part), (rows, width), factors);
+        let matrix = |part: &str, rows: usize, width: usize| matrix(gguf, set, &name(part), (rows, width));
         let vector = |part: &str, length: usize| vector(gguf, &name(part), length);
         let biases = [vector("attn_q.bias", width)?, vector("attn_k.bias", kv)?, vector("attn_v.bias", kv)?];
         Ok(Layer {
@@ -249,17 +241,12 @@ fn format(dtype: GgmlDType) -> Option<Format> {
     }
 }
 
-fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize), factors: Option<&Factors>) -> Result<Matrix, EmbeddedError> {
+fn matrix(gguf: &Gguf, set: &'static Set, name: &str, (rows, width): (usize, usize)) -> Result<Matrix, EmbeddedError> {
     let place = gguf.place(name)?;
     let wrong = |why: String| EmbeddedError::damaged(format!("tensor {name}: {why}"));
     let format = format(place.dtype).filter(|_| (place.rows, place.width) == (rows, width));
     let format = format.ok_or_else(|| wrong(format!("{} rows of {} {:?}, not {rows} of {width}", place.rows, place.width, place.dtype)))?;
-    let matrix = Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))?;
-    match factors.and_then(|factors| factors.of(name)) {
-        Some(factor) if (factor.rows, factor.width) != (rows, width) => Err(wrong(factor.does_not_fit(rows, width))),
-        Some(factor) => LowRank::new(set, factor).map(|low_rank| matrix.changed(low_rank)).map_err(|error| wrong(error.to_string())),
-        None => Ok(matrix),
-    }
+    Matrix::load(set, format, (rows, width), |row, bytes| place.fill(row, bytes)).map_err(|error| wrong(error.to_string()))
 }
 
 /// The gains of a norm for padded rows. The mean square of a padded row is the smaller by the share of its own values, and so are the gains' squares.

@@ -3,7 +3,7 @@
 use super::activation::{self, Block};
 use super::lanes;
 use super::tile::{TALL, Tile4, Tile6};
-use super::{attention, low_rank, scalar};
+use super::{attention, scalar};
 
 /// What one instruction set computes. All sets give the same bits for finite values.
 ///
@@ -17,11 +17,7 @@ pub(in super::super) struct Set {
     pub(super) attend: unsafe fn(&[f32], KeysValues<'_>, usize, usize, &mut [f32]),
     pub(super) gate: unsafe fn(&mut [[f32; TALL]], &[[f32; TALL]]),
     pub(super) halve: unsafe fn(&[f32], &mut [u16]),
-    pub(super) add_low_rank: AddLowRank,
 }
-
-/// The rows of `b` for each rank, the values of `a · x`, and the sums they are added to (see `low_rank`).
-type AddLowRank = unsafe fn(&[[u16; TALL]], &[f32], &mut [[f32; TALL]]);
 
 /// The keys of a head in whole blocks, and its values (see `memory`).
 type KeysValues<'a> = (&'a [u16], &'a [u16]);
@@ -74,11 +70,7 @@ macro_rules! set {
         fn halve(from: &[f32], to: &mut [u16]) {
             lanes::halve::<$lanes>(from, to);
         }
-        $(#[target_feature(enable = $features)])?
-        fn add_low_rank(b: &[[u16; TALL]], values: &[f32], sums: &mut [[f32; TALL]]) {
-            low_rank::add_low_rank::<$lanes>(b, values, sums);
-        }
-        Set { name: $name, product_4: $product_4, product_6: $product_6, quantize, quantize_normed, attend, gate, halve, add_low_rank }
+        Set { name: $name, product_4: $product_4, product_6: $product_6, quantize, quantize_normed, attend, gate, halve }
     }};
 }
 

@@ -3,9 +3,7 @@
 use candle_core::Device;
 use candle_core::quantized::{GgmlDType, QStorage, QTensor};
 
-use super::super::adapter::Factor;
 use super::activation::Block;
-use super::low_rank::LowRank;
 use super::matrix::{Epilogue, Format, Matrix, multiply, multiply_gated};
 use super::memory::Memory;
 use super::set::{SCALAR, Set, available};
@@ -113,51 +111,6 @@ fn is_same(a: &[Block], b: &[Block]) -> bool {
 fn slow(weights: &[f32], x: &[f32]) -> (f64, f64) {
     let terms = weights.iter().zip(x).map(|(weight, x)| f64::from(*weight) * f64::from(*x));
     terms.fold((0.0, 1e-30), |(sum, size), term| (sum + term, size + term.abs()))
-}
-
-#[test]
-fn a_low_rank_change_is_added_to_products_and_the_same_by_each_set() {
-    let mut random = Random(6_364_136_223_846_793_005);
-    // One rank that fills its tile and one that does not; several matrices at once, only some of them changed.
-    for (rank, count) in [(16, 1), (16, 67), (5, 3), (20, 9)] {
-        let (rows, width) = (48, 512);
-        let stored = [Format::Q4K, Format::Q6K].map(|format| Stored::new(format, rows, width, &mut random, false));
-        let factor = Factor { rank, width, rows, a: random.floats(rank * width), b: random.floats(rows * rank) };
-        let x = quantized(&SCALAR, &random.floats(count * width));
-        let product = |set: &'static Set| {
-            let [plain, other] = &stored;
-            let changed = other.matrix(set).changed(LowRank::new(set, &factor).unwrap());
-            let mut out = vec![f32::NAN; count * 2 * rows];
-            multiply(&[&plain.matrix(set), &changed], &x, &mut out, Epilogue::Set);
-            let mut gated = vec![f32::NAN; count * rows];
-            multiply_gated(&plain.matrix(set), &changed, &x, &mut gated);
-            (out, gated)
-        };
-        let (expected, gated) = product(&SCALAR);
-        let meant = meant(&x);
-        let weights = [stored[0].weights(), stored[1].weights()];
-        for token in 0..count {
-            let x = &meant[token * width..][..width];
-            let low: Vec<f64> = factor.a.chunks(width).map(|row| slow(row, x).0).collect();
-            for row in 0..rows {
-                let [plain, other] = [0, 1].map(|at| slow(&weights[at][row * width..][..width], x).0);
-                let change: f64 = low.iter().zip(&factor.b[row * rank..]).map(|(low, b)| low * f64::from(*b)).sum();
-                let found = |at: usize| f64::from(expected[token * 2 * rows + at * rows + row]);
-                assert!((found(0) - plain).abs() < 1e-3, "an unchanged matrix stays so");
-                // Q6_K rounds `a` to a 32nd of the largest of its values, and the errors of 512 of them add up at random.
-                assert!((found(1) - other - change).abs() < 0.25, "rank {rank}, token {token}, row {row}: {} and {change}", found(1) - other);
-                let wanted = plain / (1.0 + (-plain).exp()) * found(1);
-                assert!((f64::from(gated[token * rows + row]) - wanted).abs() < 1e-3 * (1.0 + wanted.abs()), "gated");
-            }
-            let size = low.iter().map(|low| low.abs()).fold(0.0, f64::max);
-            assert!(size > 0.5, "the change can be told from rounding: {size}");
-        }
-        for set in available() {
-            let (found, found_gated) = product(set);
-            assert!(found.iter().map(|value| value.to_bits()).eq(expected.iter().map(|value| value.to_bits())), "{}", set.name);
-            assert!(found_gated.iter().map(|value| value.to_bits()).eq(gated.iter().map(|value| value.to_bits())), "{}", set.name);
-        }
-    }
 }
 
 #[test]

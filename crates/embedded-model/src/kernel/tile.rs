@@ -31,7 +31,7 @@ pub(super) struct Tile4 {
 #[repr(C)]
 pub(super) struct Part4 {
     pub(super) scales: [[u8; TALL]; 2],
-    /// Of each row both.
+    /// Both of each row.
     pub(super) mins: [u8; 2 * TALL],
     /// Low nibbles are the first 32 values, high ones the others.
     pub(super) steps: [[u8; 64]; 8],
@@ -47,7 +47,7 @@ pub(super) struct Tile6 {
 /// 64 values of each row, 32 and 32.
 #[repr(C)]
 pub(super) struct Part6 {
-    /// Of each row both.
+    /// Both of each row.
     pub(super) scales: [[i8; 2 * TALL]; 2],
     pub(super) halves: [[Steps6; 2]; 2],
 }

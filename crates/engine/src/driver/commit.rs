@@ -105,14 +105,14 @@ impl Driver {
         let next = Commit::new(self.commit.run.clone(), self.lease.clone(), 0, self.machine.entries());
         let mut commit = std::mem::replace(&mut self.commit, next);
         commit.at_ms = at_ms;
-        self.told_ms = at_ms;
+        self.committed_ms = at_ms;
         commit
     }
 
     pub(super) fn publish_events(&mut self) {
         let events = std::mem::take(&mut self.events);
         if self.active.is_watched() {
-            events.into_iter().for_each(|numbered| self.active.publish(FeedItem::Event(Arc::new(numbered), self.told_ms)));
+            events.into_iter().for_each(|numbered| self.active.publish(FeedItem::Event(Arc::new(numbered), self.committed_ms)));
         }
         for waiting in self.waiting.drain(..) {
             // The caller may have gone away.

@@ -54,7 +54,7 @@ pub(crate) struct Driver {
     /// The status in the store.
     status: Status,
     /// When the last commit was made.
-    told_ms: i64,
+    committed_ms: i64,
     stop_by: Option<Instant>,
     tail_bytes: usize,
     snapshot_bytes: usize,

@@ -69,8 +69,8 @@ impl Driver {
         let permission = asked.and_then(|waiting| permissions::given(self.machine.facts(), waiting, value, (self.engine.settings.clock)()));
         let Some(entry) = self.machine.feed(task, attempt, Reply::ok(value.clone()))? else { return Ok(()) };
         self.answered(task, Some(entry));
-        if let (Some(tell), Some(asked)) = (&self.engine.settings.on_answer, asked) {
-            tell(self.machine.facts(), asked, value);
+        if let (Some(on_answer), Some(asked)) = (&self.engine.settings.on_answer, asked) {
+            on_answer(self.machine.facts(), asked, value);
         }
         let Some(permission) = permission else { return Ok(()) };
         let thread = self.machine.facts().thread.clone();

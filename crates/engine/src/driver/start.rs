@@ -149,7 +149,7 @@ impl Driver {
             begun: HashSet::new(),
             agent_calls: BTreeMap::new(),
             status: Status::Running,
-            told_ms: 0,
+            committed_ms: 0,
             stop_by,
             tail_bytes: 0,
             snapshot_bytes: 0,

@@ -116,7 +116,7 @@ fn failing(name: &str, effect: graph::Effect) -> graph::Graph {
 }
 
 #[tokio::test]
-async fn x2_a_failed_child_says_whether_it_had_begun_to_change_something() {
+async fn x2_a_failed_child_reports_whether_it_had_begun_to_change_something() {
     let parent = {
         let names = ["looked", "sent", "below", "far"];
         let node = (

@@ -80,7 +80,7 @@ fn a_checkable_effect_is_looked_up_and_done_only_if_it_was_not() {
 }
 
 #[test]
-fn parent_and_child_come_back_as_the_same_two_runs() {
+fn parent_and_child_resume_as_the_same_two_runs() {
     let fixture = Fixture::new();
     let script = "when tool a reply 1 after 10ms\nwhen tool b reply 2 after 10ms";
     let flows = || vec![fan("parent", vec![agent("child", json!({}))]), line("child", vec![tool("a", json!({})), tool("b", json!({}))])];
@@ -124,7 +124,7 @@ async fn holder(fixture: &Fixture, thread: &graph::ThreadId) -> String {
 }
 
 #[tokio::test]
-async fn a_flow_that_panics_fails_alone_and_its_run_can_be_resumed_once_mended() {
+async fn a_flow_that_panics_fails_alone_and_its_run_can_be_resumed_once_fixed() {
     let fixture = Fixture::new();
     let script = "when tool look reply 1";
     let engine = fixture.engine(script, vec![fragile(false), line("l", vec![tool("look", json!({}))])]);
@@ -179,7 +179,7 @@ async fn a_process_that_lost_its_thread_writes_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_driver_that_crashes_leaves_a_run_that_can_be_taken_up() {
+async fn a_run_can_be_resumed_after_its_driver_crashed() {
     struct UncertainTool(std::sync::atomic::AtomicBool);
     #[async_trait::async_trait]
     impl effects::EffectHandler for UncertainTool {

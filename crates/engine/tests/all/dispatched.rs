@@ -153,7 +153,7 @@ async fn an_answer_is_taken_or_refused_at_once_and_the_run_is_driven_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancelling_reaches_whoever_drives_the_run_and_its_calls() {
+async fn cancelling_reaches_the_process_that_drives_the_run_and_its_calls() {
     let fixture = Fixture::new();
     let apart = apart(&fixture, "when tool slow reply 1 after 600s", || vec![fan("f", vec![tool("slow", json!({}))])]);
     let run = start(&apart.server, "f", json!({})).await;

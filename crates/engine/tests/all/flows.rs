@@ -55,7 +55,7 @@ pub(crate) fn fan(name: &str, effects: Vec<Effect>) -> Graph {
     Graph::of::<Notes>(name).node("all", node, &[END]).output(|notes| json!(notes.got)).build().expect("a fan is a graph")
 }
 
-/// Asks a tool, then panics on what it says.
+/// Calls a tool, then panics on its reply.
 pub(crate) fn fragile(is_fixed: bool) -> Graph {
     let node = (
         |_: &Notes| Ask::one(graph::tool("look", json!({}))),

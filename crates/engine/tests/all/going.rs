@@ -10,14 +10,14 @@ use crate::flows::{fan, line};
 use crate::{Fixture, names, outcome, output, start};
 
 #[tokio::test]
-async fn a_run_goes_from_start_to_end_and_tells_it() {
+async fn a_run_goes_from_start_to_end_and_publishes_its_events() {
     let fixture = Fixture::new();
     let engine = fixture.engine("when tool a reply 1\nwhen tool b reply 2", vec![line("l", vec![tool("a", json!({})), tool("b", json!({}))])]);
     let run = start(&engine, "l", json!({})).await;
     assert_eq!(output(&engine, &run).await, json!([1, 2]));
     let events = crate::events(&engine, &run, 0).await;
     assert_eq!(names(&events), ["started", "entered", "asked", "replied", "left", "entered", "asked", "replied", "said", "left", "ended"]);
-    assert!(events.iter().enumerate().all(|(at, told)| told.seq == at as u64));
+    assert!(events.iter().enumerate().all(|(at, numbered)| numbered.seq == at as u64));
     let thread = fixture.store.run(&run).await.unwrap().unwrap().thread;
     let messages = fixture.store.messages(&thread, 0, 10).await.unwrap();
     assert_eq!(messages.iter().map(|m| m.content.as_str()).collect::<Vec<_>>(), ["2 things"]);
@@ -55,7 +55,7 @@ async fn a_crash_of_the_world_is_one_failed_effect() {
 }
 
 #[tokio::test]
-async fn a_reply_of_100_megabytes_is_refused_in_words() {
+async fn a_reply_of_100_megabytes_is_refused_with_a_message() {
     struct Flood;
     #[async_trait::async_trait]
     impl effects::EffectHandler for Flood {
@@ -97,7 +97,7 @@ async fn cancelling_stops_what_is_in_flight() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn past_the_bound_callers_wait_and_past_the_queue_they_are_told() {
+async fn past_the_bound_callers_wait_and_past_the_queue_they_are_refused() {
     let fixture = Fixture::new();
     let handler = ScriptedHandler::parse("when tool slow reply 1 after 1s").unwrap();
     let settings = Settings { runs_max: 2, queue_max: 1, ..Settings::default() };

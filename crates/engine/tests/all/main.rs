@@ -68,8 +68,8 @@ async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<NumberedEven
     let mut watcher = engine.watch(run, from_seq);
     let mut all = Vec::new();
     while let Some(seen) = watcher.next().await {
-        if let baton_engine::FeedItem::Event(told, _) = seen.expect("it can be watched") {
-            all.push((*told).clone());
+        if let baton_engine::FeedItem::Event(numbered, _) = seen.expect("it can be watched") {
+            all.push((*numbered).clone());
         }
     }
     all
@@ -78,7 +78,7 @@ async fn events(engine: &Engine, run: &RunId, from_seq: u64) -> Vec<NumberedEven
 fn names(events: &[NumberedEvent]) -> Vec<&'static str> {
     events
         .iter()
-        .map(|told| match told.event {
+        .map(|numbered| match numbered.event {
             Event::Started { .. } => "started",
             Event::Entered { .. } => "entered",
             Event::Asked { .. } => "asked",

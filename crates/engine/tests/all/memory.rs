@@ -22,10 +22,10 @@ fn learner(name: &str) -> Graph {
             Err(failure) => Go::fail(failure.message),
         },
     );
-    let told = |input: &mut Value, context: &Context| {
-        let said: Vec<&str> = context.history.iter().map(|message| message.content.as_str()).collect();
+    let recall = |input: &mut Value, context: &Context| {
+        let history: Vec<&str> = context.history.iter().map(|message| message.content.as_str()).collect();
         let learnt: Vec<&Value> = context.notes.iter().map(|note| &note.value).collect();
-        let word = json!([said, context.turns, context.has_failed_before, context.preferences, learnt]);
+        let word = json!([history, context.turns, context.has_failed_before, context.preferences, learnt]);
         input["word"] = json!(word.to_string());
         !learnt.is_empty()
     };
@@ -33,7 +33,7 @@ fn learner(name: &str) -> Graph {
         let note = |value: &Value| Note { kind: "seen".into(), key: json!("k"), value: value.clone(), reach: NoteScope::User, ms_max: None };
         notes.got.iter().map(note).collect()
     };
-    Graph::of::<Notes>(name).node("n", node, &[END]).output(|notes| json!(notes.word)).recall(told).keep(left).build().unwrap()
+    Graph::of::<Notes>(name).node("n", node, &[END]).output(|notes| json!(notes.word)).recall(recall).keep(left).build().unwrap()
 }
 
 async fn learnt(fixture: &Fixture, user: &str) -> Vec<NoteRow> {
@@ -52,21 +52,21 @@ async fn ask(engine: &Engine, user: &str, thread: &str) -> Result<RunId, baton_e
 }
 
 /// The history that the flow received, as JSON.
-async fn told(engine: &Engine, run: &RunId) -> Value {
+async fn received(engine: &Engine, run: &RunId) -> Value {
     serde_json::from_str(output(engine, run).await.as_str().unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn r7_a_run_is_told_what_was_said_liked_and_learnt() {
+async fn r7_a_run_receives_messages_preferences_and_notes() {
     let fixture = Fixture::new();
     let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     let first = ask(&engine, "ada", "t").await.unwrap();
-    assert_eq!(told(&engine, &first).await, json!([[], 0, false, {}, []]));
+    assert_eq!(received(&engine, &first).await, json!([[], 0, false, {}, []]));
     fixture.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
     let second = ask(&engine, "ada", "t").await.unwrap();
-    assert_eq!(told(&engine, &second).await, json!([["why?", "so."], 1, false, { "way": "agentic" }, [7]]));
+    assert_eq!(received(&engine, &second).await, json!([["why?", "so."], 1, false, { "way": "agentic" }, [7]]));
     let elsewhere = ask(&engine, "ada", "u").await.unwrap();
-    assert_eq!(told(&engine, &elsewhere).await, json!([[], 0, false, { "way": "agentic" }, [7]]));
+    assert_eq!(received(&engine, &elsewhere).await, json!([[], 0, false, { "way": "agentic" }, [7]]));
     assert_eq!(learnt(&fixture, "ada").await.len(), 1, "the same is kept once");
 }
 
@@ -75,24 +75,24 @@ async fn r7_nothing_of_one_user_reaches_another() {
     let fixture = Fixture::new();
     let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     let adas = ask(&engine, "ada", "t").await.unwrap();
-    told(&engine, &adas).await;
+    received(&engine, &adas).await;
     fixture.store.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
     assert_eq!(ask(&engine, "bob", "t").await, Err(StoreError::NotYours { thread: "t".into() }.into()), "a thread is its first user's");
     let bobs = ask(&engine, "bob", "u").await.unwrap();
-    assert_eq!(told(&engine, &bobs).await, json!([[], 0, false, {}, []]));
+    assert_eq!(received(&engine, &bobs).await, json!([[], 0, false, {}, []]));
 }
 
 #[tokio::test]
-async fn r7_a_run_after_one_that_failed_knows_it_and_a_failed_one_teaches_nothing() {
+async fn r7_a_run_receives_that_the_one_before_failed_and_a_failed_one_keeps_no_notes() {
     let fixture = Fixture::new();
     let engine = fixture.engine("when tool look fail refused \"no\" times 1\nwhen tool look reply 7", vec![learner("learner")]);
     let failed = ask(&engine, "ada", "t").await.unwrap();
     assert!(matches!(outcome(&engine, &failed).await, Outcome::Failed { .. }));
     assert!(learnt(&fixture, "ada").await.is_empty());
     let next = ask(&engine, "ada", "t").await.unwrap();
-    assert_eq!(told(&engine, &next).await[2], true);
+    assert_eq!(received(&engine, &next).await[2], true);
     let after = ask(&engine, "ada", "t").await.unwrap();
-    assert_eq!(told(&engine, &after).await[2], false);
+    assert_eq!(received(&engine, &after).await[2], false);
 }
 
 #[tokio::test]
@@ -105,14 +105,18 @@ async fn r8_what_a_child_learnt_is_kept_and_given_to_the_next() {
     let first = engine.start(order()).await.unwrap();
     assert_eq!(output(&engine, &first).await, json!([json!([[], 0, false, {}, []]).to_string()]));
     let second = engine.start(order()).await.unwrap();
-    assert_eq!(output(&engine, &second).await, json!([json!([[], 0, false, {}, [7]]).to_string()]), "a child speaks not in the thread, but learns");
+    assert_eq!(
+        output(&engine, &second).await,
+        json!([json!([[], 0, false, {}, [7]]).to_string()]),
+        "a child adds no messages to the thread, but its notes are kept"
+    );
     let rows = learnt(&fixture, "ada").await;
     let children = fixture.store.runs(RunFilter::default()).await.unwrap().into_iter().filter(|row| row.parent.is_some());
     assert!(children.map(|row| row.run).any(|run| run == rows[0].run), "{rows:?}");
 }
 
 #[tokio::test]
-async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
+async fn r8_a_run_that_another_process_resumes_keeps_its_notes_once() {
     let fixture = Fixture::new();
     let engine = fixture.engine("when tool look reply 7 after 50s", vec![learner("learner")]);
     let run = ask(&engine, "ada", "t").await.unwrap();
@@ -120,14 +124,14 @@ async fn r8_a_run_that_is_taken_up_by_another_process_teaches_once() {
     assert!(learnt(&fixture, "ada").await.is_empty());
     let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     engine.recover().await.unwrap();
-    assert_eq!(told(&engine, &run).await, json!([[], 0, false, {}, []]), "what it was told at its start is what it knows");
+    assert_eq!(received(&engine, &run).await, json!([[], 0, false, {}, []]), "its context is that of its start");
     assert_eq!(learnt(&fixture, "ada").await.len(), 1);
     assert!(engine.resume(&run).await.is_err(), "it is over");
     assert_eq!(learnt(&fixture, "ada").await.len(), 1);
 }
 
 #[tokio::test]
-async fn r8_notes_are_kept_as_long_as_the_settings_say() {
+async fn r8_notes_are_kept_as_long_as_set() {
     for (notes_ms, kept) in [(0, 0), (1_000, 1)] {
         let fixture = Fixture::new();
         let handler = scripted::ScriptedHandler::parse("when tool look reply 7").unwrap();
@@ -147,7 +151,7 @@ async fn what_was_recalled_may_be_somebody_elses_idea() {
     let engine = fixture.engine("when tool look reply 7", vec![learner("learner")]);
     for expected in [false, true] {
         let run = ask(&engine, "ada", if expected { "t" } else { "u" }).await.unwrap();
-        told(&engine, &run).await;
+        received(&engine, &run).await;
         let first = fixture.store.journal(&run, 0, 1).await.unwrap().remove(0);
         let Ok(graph::Entry::Started(start)) = graph::Entry::decode(&first.bytes) else { panic!("a start") };
         assert_eq!((start.is_tainted, start.context.user.as_str()), (expected, "ada"));
@@ -180,21 +184,21 @@ async fn r7_threads_that_nobody_used_for_long_are_deleted_where_that_is_set() {
     }
     assert_eq!(fixture.store.threads(None, 9).await.unwrap()[0].thread.as_str(), "new");
     assert_eq!(fixture.store.runs(RunFilter::default()).await.unwrap().len(), 1, "with their runs");
-    assert_eq!(told(&expiring, &ask(&expiring, "ada", "old").await.unwrap()).await[0], json!([]), "nothing is left of what was said");
+    assert_eq!(received(&expiring, &ask(&expiring, "ada", "old").await.unwrap()).await[0], json!([]), "no message is left");
 }
 
 #[tokio::test]
-async fn c5_a_run_is_told_which_earlier_answers_hold_no_findings() {
+async fn c5_a_run_receives_which_earlier_answers_hold_no_findings() {
     let talker = |notes: &mut Notes, _: &Replies<'_>| Go::end().say("user", "why?").say("assistant", notes.word.clone());
-    let told = |input: &mut Value, context: &Context| {
+    let recall = |input: &mut Value, context: &Context| {
         let marked: Vec<&str> = context.without_findings.iter().map(|index| context.history[*index].content.as_str()).collect();
         input["got"] = json!([marked]);
         false
     };
     let graph = Graph::of::<Notes>("talker")
         .node("n", (|_: &Notes| Ask::nothing(), talker), &[END])
-        .output(|notes| json!({ "told": notes.got, "without_findings": notes.word == "talk" }))
-        .recall(told)
+        .output(|notes| json!({ "marked": notes.got, "without_findings": notes.word == "talk" }))
+        .recall(recall)
         .build()
         .unwrap();
     let fixture = Fixture::new();
@@ -204,5 +208,5 @@ async fn c5_a_run_is_told_which_earlier_answers_hold_no_findings() {
         let run = engine.start(Order { thread: Some("t".into()), ..Order::new("talker", json!({ "word": word })) }).await.unwrap();
         seen = output(&engine, &run).await;
     }
-    assert_eq!(seen["told"], json!([["talk"]]));
+    assert_eq!(seen["marked"], json!([["talk"]]));
 }

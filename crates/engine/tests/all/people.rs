@@ -60,7 +60,7 @@ async fn a_parked_run_can_be_cancelled() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn word_for_a_run_that_another_process_drives_reaches_it() {
+async fn a_signal_for_a_run_of_another_process_reaches_it() {
     let fixture = Fixture::new();
     let flow = || vec![fan("f", vec![person("?"), tool("slow", json!({}))])];
     let script = "when tool slow reply 1 after 5s";
@@ -76,7 +76,7 @@ async fn word_for_a_run_that_another_process_drives_reaches_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn word_for_a_run_whose_driver_died_or_left_reaches_it_too() {
+async fn a_signal_for_a_run_whose_driver_crashed_or_stopped_reaches_it() {
     let fixture = Fixture::new();
     let flow = || vec![line("l", vec![person("?")])];
     let engine = fixture.engine("", flow());
@@ -91,7 +91,7 @@ async fn word_for_a_run_whose_driver_died_or_left_reaches_it_too() {
             tokio::time::sleep(std::time::Duration::from_millis(100)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(60), answered).await.expect("the word is heard");
+    tokio::time::timeout(std::time::Duration::from_secs(60), answered).await.expect("the answer is delivered");
     assert_eq!(output(&engine, &run).await, json!(["late"]));
 }
 
@@ -143,7 +143,7 @@ async fn what_tools_may_have_suggested_is_done_only_with_a_persons_yes() {
         engine.answer(&run, task, attempt, json!({ "allow": allow })).await.unwrap();
         assert_eq!(output(&engine, &run).await, json!(["send it to eve", then]));
         assert_eq!(fixture.calls("send"), sent);
-        assert_eq!(baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap().difference, None, "the journal says all of it");
+        assert_eq!(baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap().difference, None, "the journal has all of it");
     }
 }
 
@@ -153,6 +153,6 @@ async fn the_users_own_idea_needs_no_second_yes() {
     let engine = wary(&fixture, vec![line("l", vec![tool("send", json!({ "to": "bob" }))])]);
     let run = start(&engine, "l", json!({})).await;
     assert_eq!(output(&engine, &run).await, json!(["sent"]));
-    let heard = engine.start(baton_engine::Order { is_tainted: true, ..baton_engine::Order::new("l", json!({})) }).await.unwrap();
-    assert!(matches!(engine.wait(&heard).await.unwrap(), RunState::Parked(_)), "its input held foreign words");
+    let tainted = engine.start(baton_engine::Order { is_tainted: true, ..baton_engine::Order::new("l", json!({})) }).await.unwrap();
+    assert!(matches!(engine.wait(&tainted).await.unwrap(), RunState::Parked(_)), "its input held foreign words");
 }

@@ -34,7 +34,7 @@ async fn asked(engine: &Engine, run: &RunId) -> Vec<Waiting> {
     }
 }
 
-async fn say(engine: &Engine, run: &RunId, waiting: &Waiting, word: &str) {
+async fn answer(engine: &Engine, run: &RunId, waiting: &Waiting, word: &str) {
     engine.answer(run, waiting.task, waiting.attempt, json!({ "allow": word })).await.unwrap();
 }
 
@@ -47,7 +47,7 @@ async fn is_asked(engine: &Engine, flow: &str, user: &str, thread: &str) -> bool
     let run = start(engine, flow, user, thread).await;
     match engine.wait(&run).await.unwrap() {
         RunState::Parked(waiting) => {
-            say(engine, &run, &waiting[0], "no").await;
+            answer(engine, &run, &waiting[0], "no").await;
             assert!(output(engine, &run).await.to_string().contains("refused"));
             true
         }
@@ -73,7 +73,7 @@ async fn s11_an_answer_allows_the_call_the_conversation_the_tool_or_the_server()
         let call = waiting[0].call.clone().unwrap();
         assert_eq!((call.tool.as_str(), call.server.as_str(), call.arguments.as_str()), ("tickets.close", "tickets", "{\"id\":1}"));
         assert_eq!(fixture.calls("tickets.close"), 0);
-        say(&engine, &run, &waiting[0], word).await;
+        answer(&engine, &run, &waiting[0], word).await;
         assert_eq!(grants(&fixture, "ada").await, grant.into_iter().collect::<Vec<_>>(), "{word}");
         assert_eq!(output(&engine, &run).await, json!(["closed"]), "{word}");
         let replayed = baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_revoked_permission_is_asked_for_again() {
     let engine = fixture.engine(SCRIPT, one());
     let run = start(&engine, "l", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
-    say(&engine, &run, &waiting[0], "tool").await;
+    answer(&engine, &run, &waiting[0], "tool").await;
     assert!(!is_asked(&engine, "l", "ada", "t").await);
     let row = fixture.store.permissions(&"ada".into()).await.unwrap().remove(0);
     assert!(fixture.store.revoke_permission(&"ada".into(), row.permission).await.unwrap());
@@ -115,7 +115,7 @@ async fn a_permission_is_for_the_tool_as_it_was_and_is_asked_for_again_when_it_c
         let run = start(&engine, "l", "ada", "t").await;
         let waiting = asked(&engine, &run).await;
         assert!(!waiting[0].question.prompt.contains("You allowed"), "{}", waiting[0].question.prompt);
-        say(&engine, &run, &waiting[0], word).await;
+        answer(&engine, &run, &waiting[0], word).await;
         output(&engine, &run).await;
         assert!(!is_asked(&engine, "l", "ada", "t").await, "{word}");
         drop(engine);
@@ -125,7 +125,7 @@ async fn a_permission_is_for_the_tool_as_it_was_and_is_asked_for_again_when_it_c
         let waiting = asked(&engine, &run).await;
         let prompt = &waiting[0].question.prompt;
         assert!(prompt.contains("You allowed") && prompt.contains(&format!("since then this changed: {noted}.")), "{word}: {prompt}");
-        say(&engine, &run, &waiting[0], word).await;
+        answer(&engine, &run, &waiting[0], word).await;
         output(&engine, &run).await;
         assert!(!is_asked(&engine, "l", "ada", "t").await, "{word}: it was given again");
         assert_eq!(grants(&fixture, "ada").await.len(), 1, "{word}: in the place of the old one");
@@ -145,7 +145,7 @@ async fn a_permission_from_before_definitions_were_kept_is_asked_for_once_more()
     let run = start(&engine, "l", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
     assert!(waiting[0].question.prompt.contains("before definitions of tools were recorded"), "{}", waiting[0].question.prompt);
-    say(&engine, &run, &waiting[0], "tool").await;
+    answer(&engine, &run, &waiting[0], "tool").await;
     output(&engine, &run).await;
     assert!(!is_asked(&engine, "l", "ada", "t").await);
 }
@@ -158,7 +158,7 @@ async fn an_answer_does_not_settle_a_question_about_another_definition() {
     let engine = fixture.engine(script, vec![fan("f", vec![close(1), close(2), close(3)])]);
     let run = start(&engine, "f", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
-    say(&engine, &run, &waiting[1], "tool").await;
+    answer(&engine, &run, &waiting[1], "tool").await;
     let left = asked(&engine, &run).await;
     let open: Vec<_> = left.iter().map(|waiting| waiting.call.as_ref().unwrap().arguments.as_str()).collect();
     assert_eq!((open, fixture.calls("tickets.close")), (vec!["{\"id\":1}"], 2));
@@ -172,7 +172,7 @@ async fn a_no_is_a_failure_that_the_flow_sees() {
     let waiting = asked(&engine, &run).await;
     let refused = engine.answer(&run, waiting[0].task, waiting[0].attempt, json!({ "allow": "always" })).await.unwrap_err();
     assert!(refused.to_string().contains("once, conversation, tool, server, no"), "{refused}");
-    say(&engine, &run, &waiting[0], "no").await;
+    answer(&engine, &run, &waiting[0], "no").await;
     assert_eq!(output(&engine, &run).await, json!([{ "failed": "refused", "why": "a person was asked to agree, and said no" }]));
     assert_eq!((fixture.calls("tickets.close"), grants(&fixture, "ada").await), (0, vec![]));
 }
@@ -185,14 +185,14 @@ async fn one_answer_settles_the_open_questions_it_covers() {
     let run = start(&engine, "f", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
     assert_eq!(waiting.len(), 4);
-    say(&engine, &run, &waiting[1], "tool").await;
+    answer(&engine, &run, &waiting[1], "tool").await;
     let left = asked(&engine, &run).await;
     let tools: Vec<_> = left.iter().map(|waiting| waiting.call.as_ref().unwrap().tool.as_str()).collect();
     assert_eq!((tools, fixture.calls("tickets.close")), (vec!["tickets.open"], 3));
     // An answer to what is settled already changes nothing.
-    say(&engine, &run, &waiting[0], "server").await;
+    answer(&engine, &run, &waiting[0], "server").await;
     assert_eq!(grants(&fixture, "ada").await, [Grant::Tool { tool: "tickets.close".into() }]);
-    say(&engine, &run, &left[0], "once").await;
+    answer(&engine, &run, &left[0], "once").await;
     assert_eq!(output(&engine, &run).await, json!(["closed", "closed", "closed", "closed"]));
     assert_eq!(baton_engine::replay(&*fixture.store, engine.flows(), &run).await.unwrap().difference, None);
 }
@@ -207,7 +207,7 @@ async fn one_answer_settles_what_parallel_children_ask() {
     let row = fixture.store.run(&run).await.unwrap().unwrap();
     let open = engine.open_questions(&row).await.unwrap();
     assert_eq!(open.len(), 3);
-    say(&engine, &open[0].run, &open[0].waiting, "conversation").await;
+    answer(&engine, &open[0].run, &open[0].waiting, "conversation").await;
     while !fixture.store.run(&run).await.unwrap().unwrap().status.is_over() {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -223,7 +223,7 @@ async fn a_run_in_flight_uses_a_permission_from_its_next_call_on() {
     let pause = asked(&engine, &long).await;
     let run = start(&engine, "l", "ada", "t").await;
     let waiting = asked(&engine, &run).await;
-    say(&engine, &run, &waiting[0], "server").await;
+    answer(&engine, &run, &waiting[0], "server").await;
     engine.answer(&long, pause[0].task, pause[0].attempt, json!("yes")).await.unwrap();
     assert_eq!(output(&engine, &long).await, json!(["yes", "closed"]));
 }
@@ -260,7 +260,7 @@ fn killed_after_answer(fixture: &Fixture, script: &str, word: &str, ms: u64) -> 
         let engine = fixture.engine(script, one());
         let run = start(&engine, "l", "ada", "t").await;
         let waiting = asked(&engine, &run).await;
-        say(&engine, &run, &waiting[0], word).await;
+        answer(&engine, &run, &waiting[0], word).await;
         // The change takes place in the middle of its time.
         assert_eq!((grants(fixture, "ada").await.len(), fixture.outside.changes().len()), (1, 0), "allowed before it is performed");
         tokio::time::sleep(Duration::from_millis(ms)).await;

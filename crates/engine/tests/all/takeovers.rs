@@ -13,7 +13,7 @@ use crate::{Fixture, outcome, output, start};
 
 const TAKEOVERS_MAX: u32 = 3;
 const HANGS: &str = "when tool a reply 1\nwhen tool b hang";
-const MENDED: &str = "when tool a reply 1\nwhen tool b reply 2";
+const REPAIRED: &str = "when tool a reply 1\nwhen tool b reply 2";
 
 fn engine(fixture: &Fixture, script: &str) -> Engine {
     let handler = ScriptedHandler::with_outside(script, fixture.outside.clone()).unwrap();
@@ -53,7 +53,7 @@ fn a_run_that_ends_its_process_every_time_is_given_up_and_can_be_resumed_by_hand
     }
     assert_eq!(was_resumed(&fixture, HANGS), 1, "the next one gives it up");
     life(async {
-        let engine = engine(&fixture, MENDED);
+        let engine = engine(&fixture, REPAIRED);
         let failed = outcome(&engine, &run).await;
         let Outcome::Failed { fault: Fault::Crash { why, .. } } = failed else { panic!("{failed:?}") };
         assert!(why.contains("3 times in a row") && why.contains("baton runs resume"), "{why}");
@@ -81,6 +81,6 @@ fn a_process_that_stops_in_order_does_not_count() {
         });
         assert_eq!(found, 0);
     }
-    assert_eq!(was_resumed(&fixture, MENDED), 0);
-    life(async { assert_eq!(output(&engine(&fixture, MENDED), &run).await, json!([1, 2])) });
+    assert_eq!(was_resumed(&fixture, REPAIRED), 0);
+    life(async { assert_eq!(output(&engine(&fixture, REPAIRED), &run).await, json!([1, 2])) });
 }

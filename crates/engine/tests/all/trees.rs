@@ -46,22 +46,22 @@ fn engine(fixture: &Fixture) -> Engine {
 }
 
 async fn all(mut family: TreeWatcher) -> Vec<TreeItem> {
-    let mut heard = Vec::new();
+    let mut items = Vec::new();
     let end = async {
         while let Some(one) = family.next().await {
-            heard.push(one.unwrap());
+            items.push(one.unwrap());
         }
     };
     tokio::time::timeout(Duration::from_secs(20), end).await.expect("the stream ends");
-    heard
+    items
 }
 
 /// Each run with the path to it and the numbers of its events.
-fn numbers(heard: &[TreeItem]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
+fn numbers(items: &[TreeItem]) -> BTreeMap<Vec<TaskId>, Vec<u64>> {
     let mut all: BTreeMap<Vec<TaskId>, Vec<u64>> = BTreeMap::new();
-    for one in heard {
-        if let FeedItem::Event(told, _) = &one.item {
-            all.entry(one.path.to_vec()).or_default().push(told.seq);
+    for one in items {
+        if let FeedItem::Event(numbered, _) = &one.item {
+            all.entry(one.path.to_vec()).or_default().push(numbered.seq);
         }
     }
     all
@@ -78,17 +78,17 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
     let run = RunId::from("root");
     let family = TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::All);
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("router", json!({})) }).await.unwrap();
-    let heard = all(family).await;
-    let live = numbers(&heard);
+    let items = all(family).await;
+    let live = numbers(&items);
     let (middle, left, right) = (vec![task(0, 0)], vec![task(0, 0), task(0, 0)], vec![task(0, 0), task(0, 1)]);
     assert_eq!(live.keys().cloned().collect::<Vec<_>>(), [vec![], middle.clone(), left.clone(), right.clone()]);
     for (path, seqs) in &live {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let deltas = heard.iter().filter(|one| matches!(one.item, FeedItem::Delta { .. })).count();
+    let deltas = items.iter().filter(|one| matches!(one.item, FeedItem::Delta { .. })).count();
     assert_eq!(deltas, 4, "two tools in each of two children");
     let started: Vec<&TreeItem> =
-        heard.iter().filter(|one| matches!(&one.item, FeedItem::Event(told, _) if matches!(told.event, Event::Started { .. }))).collect();
+        items.iter().filter(|one| matches!(&one.item, FeedItem::Event(numbered, _) if matches!(numbered.event, Event::Started { .. }))).collect();
     for one in &started {
         let parent = one.parent.as_ref();
         assert_eq!(parent.map(|parent| parent.task), one.path.last().copied());
@@ -98,7 +98,7 @@ async fn a_watcher_of_a_run_gets_every_event_of_its_children_from_the_first_on()
         assert_eq!(one.is_answer, one.path.len() < 2);
     }
 
-    // Whoever comes later reads the same from the journals, each child after the event that asks for it.
+    // A later watcher reads the same from the journals, each child after the event that asks for it.
     let later = all(TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::All)).await;
     assert_eq!(numbers(&later), live);
     let order: Vec<usize> = later.iter().map(|one| one.path.len()).collect();
@@ -117,13 +117,13 @@ async fn a_watcher_stays_while_a_child_waits_for_a_person() {
     let asking = RunFilter { statuses: vec![Status::Asking], ..RunFilter::default() };
     let child = fixture.store.runs(asking).await.unwrap().remove(0).run;
     engine.answer(&child, task(0, 0), 1, json!("yes")).await.unwrap();
-    let heard = watching.await.unwrap();
-    let numbers = numbers(&heard);
+    let items = watching.await.unwrap();
+    let numbers = numbers(&items);
     assert_eq!(numbers.len(), 2);
     for (path, seqs) in &numbers {
         assert_eq!(*seqs, (0..seqs.len() as u64).collect::<Vec<_>>(), "{path:?}");
     }
-    let ended = heard.iter().filter(|one| matches!(&one.item, FeedItem::Event(told, _) if matches!(told.event, Event::Ended { .. }))).count();
+    let ended = items.iter().filter(|one| matches!(&one.item, FeedItem::Event(numbered, _) if matches!(numbered.event, Event::Ended { .. }))).count();
     assert_eq!(ended, 2);
 }
 
@@ -135,6 +135,6 @@ async fn watching_one_run_leaves_out_its_children_and_waits_for_its_start() {
     let watching = tokio::spawn(all(TreeWatcher::watch(&engine, &"t".into(), &run, SeenCounts::new(), WatchScope::One)));
     tokio::time::sleep(Duration::from_millis(20)).await;
     engine.start(Order { run: Some(run.clone()), thread: Some("t".into()), ..Order::new("parent", json!({})) }).await.unwrap();
-    let heard = watching.await.unwrap();
-    assert!(heard.iter().all(|one| one.run == run && one.is_answer) && !heard.is_empty());
+    let items = watching.await.unwrap();
+    assert!(items.iter().all(|one| one.run == run && one.is_answer) && !items.is_empty());
 }

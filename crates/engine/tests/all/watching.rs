@@ -37,8 +37,8 @@ async fn a_watcher_that_never_reads_costs_nothing_and_then_reads_it_all() {
     engine.wait(&run).await.unwrap();
     let mut next = 1;
     while let Some(seen) = idle.next().await {
-        if let FeedItem::Event(told, _) = seen.unwrap() {
-            assert_eq!(told.seq, next);
+        if let FeedItem::Event(numbered, _) = seen.unwrap() {
+            assert_eq!(numbered.seq, next);
             next += 1;
         }
     }

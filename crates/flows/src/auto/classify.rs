@@ -1,4 +1,4 @@
-//! A small classifier that says which flow a request needs: multinomial logistic regression over hashed words, character n-grams and a few
+//! A small classifier that chooses the flow for a request: multinomial logistic regression over hashed words, character n-grams and a few
 //! signals about the form of the request, the conversation and the tools.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!   .scores(&features) -> [f64; 6]               probabilities, in the order of FLOWS
 //! ```
 //!
-//! Training is `lab/src/router.rs`; `lab/tests/generated.rs` says when `weights.bin` is stale. Only additions, multiplications and divisions of
+//! Training is `lab/src/router.rs`; `lab/tests/generated.rs` fails when `weights.bin` is stale. Only additions, multiplications and divisions of
 //! `f64` are used, so that a replay on another machine gives the same scores.
 
 use std::collections::BTreeSet;
@@ -121,7 +121,7 @@ fn gram_features(words: &[String]) -> BTreeSet<String> {
 fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
     let question = request.question;
     let mut signals = BTreeSet::new();
-    let mut say = |signal: &str| {
+    let mut add_feature = |signal: &str| {
         signals.insert(format!("s {signal}"));
     };
     let length = match words.len() {
@@ -131,10 +131,10 @@ fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
         16..=30 => "long",
         _ => "very long",
     };
-    say(length);
-    say(if request.has_history { "history" } else { "no history" });
+    add_feature(length);
+    add_feature(if request.has_history { "history" } else { "no history" });
     if request.has_history {
-        say(&format!("history {length}"));
+        add_feature(&format!("history {length}"));
     }
     let tokens: Vec<&str> = question.split_whitespace().collect();
     let has_address = tokens.iter().any(|token| is_mail_address(token));
@@ -159,16 +159,16 @@ fn signals(request: &Request<'_>, words: &[String]) -> BTreeSet<String> {
         (question.contains([':', '：']), "colon"),
     ] {
         if is_so {
-            say(signal);
+            add_feature(signal);
         }
     }
     match request.tools {
         None => {}
         Some([]) => {}
         Some(tools) => match fitting(words, tools) {
-            Some(tool) if tool.read_only => say("a tool that reads"),
-            Some(_) => say("a tool that acts"),
-            None => say("no tool by name"),
+            Some(tool) if tool.read_only => add_feature("a tool that reads"),
+            Some(_) => add_feature("a tool that acts"),
+            None => add_feature("no tool by name"),
         },
     }
     signals

@@ -9,7 +9,7 @@
 //!                                       model, one small call                 └──── one other flow is tried
 //! ```
 //!
-//! Rules are only for what a user says outright ([`rules`]). Everything else is decided from the request, the conversation and the tools there are: by a small
+//! Rules are only for what a user requests explicitly ([`rules`]). Everything else is decided from the request, the conversation and the tools there are: by a small
 //! classifier ([`classify`]), and where that is not sure by the model. The note `flow` names who decided.
 
 pub mod classify;
@@ -187,7 +187,7 @@ impl Auto {
         crate::follow_up::in_full(&self.question, &self.history)
     }
 
-    fn knows(&self, flow: &str) -> bool {
+    fn has_flow(&self, flow: &str) -> bool {
         self.settings.flows.iter().any(|known| known == flow)
     }
 
@@ -202,7 +202,7 @@ impl Auto {
             Some(Needs::Tools) => self.docs || self.tools.as_ref().is_none_or(|tools| !tools.is_empty()),
             Some(Needs::Nothing) | None => true,
         };
-        self.knows(flow) && has_needed
+        self.has_flow(flow) && has_needed
     }
 
     /// In the order given; all of them if none has what it needs.
@@ -321,7 +321,7 @@ fn decide(s: &mut Auto, registry: &Registry) -> Go {
 fn ask_model(s: &Auto, registry: &Registry) -> Ask {
     let purpose = |flow: &str| registry.get(flow).and_then(|flow| flow.routing).map_or("", |routing| routing.purpose);
     let flows: Vec<Value> = s.settings.flows.iter().map(|flow| json!({ "name": flow, "about": purpose(flow) })).collect();
-    let known = registry.routed().filter(|flow| s.knows(flow.name));
+    let known = registry.routed().filter(|flow| s.has_flow(flow.name));
     let examples = known.flat_map(|flow| flow.routing.iter().flat_map(|routing| routing.examples).map(move |request| (*request, flow.name)));
     let examples: Vec<Value> = examples.map(|(request, flow)| json!({ "request": request, "flow": flow })).collect();
     let tools: Vec<String> = s.tools.iter().flatten().take(ROUTE_TOOLS_MAX).map(Tool::one_line).collect();
@@ -411,7 +411,7 @@ fn fallback_flow(s: &Auto, from: &str) -> Option<&'static str> {
         "search" if has_tools => &["reason"],
         _ => &[],
     };
-    next.iter().copied().find(|flow| s.knows(flow))
+    next.iter().copied().find(|flow| s.has_flow(flow))
 }
 
 fn fold_flow(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
@@ -431,7 +431,7 @@ fn fold_flow(s: &mut Auto, replies: &Replies<'_>, registry: &Registry) -> Go {
             let look = "it had begun to change something, so nothing else is tried; `baton runs show` lists what was called";
             Go::fail(format!("the flow {flow} failed: {}; {look}", failure.message))
         }
-        Err(failure) if is_final(&failure, &flow, registry) || !s.knows("direct") || s.handed_over.is_some() => {
+        Err(failure) if is_final(&failure, &flow, registry) || !s.has_flow("direct") || s.handed_over.is_some() => {
             Go::fail(format!("the flow {flow} failed: {}", failure.message))
         }
         Err(failure) => hand_over(s, "direct", format!("{flow} failed: {}", failure.message)),

@@ -125,13 +125,13 @@ fn requested(text: &str, registry: &Registry) -> Option<(&'static str, &'static 
 
 fn explicit(question: &str, text: &str) -> Option<(&'static str, String)> {
     let phrases = EXPLICIT.iter().flat_map(|(flow, phrases)| phrases.iter().map(move |phrase| (*flow, *phrase)));
-    let said = phrases.filter_map(|(flow, phrase)| Some((position(text, phrase)?, flow, phrase)));
+    let named = phrases.filter_map(|(flow, phrase)| Some((position(text, phrase)?, flow, phrase)));
     // "Quick: …" and "…, quick!" are instructions; "a quick sort" is not.
     let trimmed = question.trim().to_lowercase();
     let is_quick = ["quick:", "quick,", "quick!", "quick -", "quick –"].iter().any(|start| trimmed.starts_with(start))
         || [", quick", ", quick!", ", quick.", ", quick please", "(quick)"].iter().any(|end| trimmed.ends_with(end));
     let quick = is_quick.then_some((0, "direct", "quick"));
-    said.chain(quick).min_by_key(|(at, _, _)| *at).map(|(_, flow, phrase)| (flow, phrase.to_owned()))
+    named.chain(quick).min_by_key(|(at, _, _)| *at).map(|(_, flow, phrase)| (flow, phrase.to_owned()))
 }
 
 /// Scripts without spaces have no word boundaries to look at.

@@ -470,10 +470,11 @@ fn ask_recall(s: &Chat) -> Ask {
     if all.is_empty() {
         return Ask::nothing();
     }
-    let room = (s.model.context_tokens as usize / 2).min(if s.model.is_small { 1_500 } else { 16_000 });
-    let said: Vec<Value> = input::fitted(&all, room).iter().map(|message| json!({ "role": message.role, "content": message.content })).collect();
-    let left_out = s.history.len().saturating_sub(said.len());
-    let text = prompt::render(RECALL.of(&s.model), json!({ "said": said, "left_out": left_out }));
+    let tokens_max = (s.model.context_tokens as usize / 2).min(if s.model.is_small { 1_500 } else { 16_000 });
+    let recalled: Vec<Value> =
+        input::fitted(&all, tokens_max).iter().map(|message| json!({ "role": message.role, "content": message.content })).collect();
+    let left_out = s.history.len().saturating_sub(recalled.len());
+    let text = prompt::render(RECALL.of(&s.model), json!({ "said": recalled, "left_out": left_out }));
     let messages = vec![prompt::system(text), prompt::user(prompt::clipped(&s.question, s.model.question_tokens()))];
     Ask::one(prompt::call(ANSWER, messages, None, s.answer_tokens()).label("reading the conversation").last())
 }

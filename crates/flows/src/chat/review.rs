@@ -69,8 +69,8 @@ fn find_insights(row: &mut Row, earlier: &[Row], verifier: Option<&dyn Entailmen
     if !row.insights.trim().is_empty() {
         let is_about_conversation = !has_results(row) && row.insights_confidence.is_none() && !earlier.is_empty();
         if is_about_conversation {
-            let said = spans(earlier.iter().flat_map(|row| std::iter::once(row.query.as_str()).chain(results(row))));
-            row.insights_confidence = Some(rounded(check(&row.insights, &Spans::new(&said), verifier).supported_rate()));
+            let sources = spans(earlier.iter().flat_map(|row| std::iter::once(row.query.as_str()).chain(results(row))));
+            row.insights_confidence = Some(rounded(check(&row.insights, &Spans::new(&sources), verifier).supported_rate()));
         }
         return;
     }

@@ -22,13 +22,13 @@ pub(super) fn keep(s: &Chat) -> Vec<Note> {
 }
 
 pub(super) fn recall(input: &mut Value, context: &Context) -> bool {
-    let is_heard = context::fill(input, context, RECALLED_MESSAGES_MAX);
+    let is_filled = context::fill(input, context, RECALLED_MESSAGES_MAX);
     mark_without_findings(input, context);
     let key = key(&context::full_question(input));
     let found = context.notes.iter().find(|note| note.kind == KIND && note.key == key).and_then(|note| Row::deserialize(&note.value).ok());
-    let Some(settings) = context::settings(input) else { return is_heard };
+    let Some(settings) = context::settings(input) else { return is_filled };
     settings.entry("turn").or_insert_with(|| json!(context.turns + 1));
-    let Some(row) = found.filter(|_| !settings.contains_key("row")) else { return is_heard };
+    let Some(row) = found.filter(|_| !settings.contains_key("row")) else { return is_filled };
     settings.insert("row".to_owned(), json!(row));
     true
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use super::{COLUMNS, Intent, Row, export, import, intent_by_words};
 use crate::played::{PlayedRun, failed, found, play, words};
 
-fn said(turns: usize) -> Value {
+fn history(turns: usize) -> Value {
     let turn = |n: usize| [json!({ "role": "user", "content": format!("q{n}") }), json!({ "role": "assistant", "content": format!("a{n}") })];
     (1..=turns).flat_map(turn).collect()
 }
@@ -65,13 +65,13 @@ fn with_verifier(mut input: Value) -> Value {
 
 #[test]
 fn c2_the_intent_is_detected_with_the_last_five_messages() {
-    let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
+    let end = check(json!({ "question": "Latest trends in AI", "history": history(4) }), &intent("search"), &stages(&["search"]));
     let Effect::CallModel(call) = &end.effects[0] else { panic!() };
     let prompt_text: Vec<&str> = call.messages[1..].iter().map(|message| message.content.as_str()).collect();
     assert_eq!(prompt_text, ["a2", "q3", "a3", "q4", "a4", "Latest trends in AI"]);
     assert_eq!(call.purpose, "intent");
     for (name, node) in [("search", "plan"), ("summarize", "plan"), ("conversation_query", "recall")] {
-        let end = check(json!({ "question": "x", "history": said(2) }), &intent(name), &stages(&[name]));
+        let end = check(json!({ "question": "x", "history": history(2) }), &intent(name), &stages(&[name]));
         assert_eq!((&end.output()["intent"], end.path[1].as_str()), (&json!(name), node));
     }
 }
@@ -101,7 +101,7 @@ fn documents_that_the_user_named_are_searched_too_and_either_place_is_enough() {
 }
 
 #[test]
-fn c2_without_a_usable_intent_words_decide() {
+fn c2_without_a_usable_intent_the_words_of_the_question_decide() {
     let cases = [
         ("Latest trends in AI", Intent::Search),
         ("Summarize", Intent::Summarize),
@@ -114,7 +114,7 @@ fn c2_without_a_usable_intent_words_decide() {
     for (question, expected) in cases {
         assert_eq!(intent_by_words(question), expected, "{question}");
         for nothing in [failed(FailureKind::Timeout), Reply::ok("hm"), intent("dance")] {
-            let end = check(json!({ "question": question, "history": said(2) }), &nothing, &failed(FailureKind::Timeout));
+            let end = check(json!({ "question": question, "history": history(2) }), &nothing, &failed(FailureKind::Timeout));
             assert_eq!(end.output()["intent"], json!(expected), "{question}");
             assert_eq!(end.notes("intent")[0]["by"], "words");
         }
@@ -122,7 +122,7 @@ fn c2_without_a_usable_intent_words_decide() {
 }
 
 #[test]
-fn s7_what_a_model_said_in_the_wrong_form_is_still_read() {
+fn s7_a_reply_in_the_wrong_form_is_still_read() {
     let refused = |words: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(words));
     for (words, expected, by) in [
         ("I would summarize.", Intent::Summarize, "model"),
@@ -130,7 +130,7 @@ fn s7_what_a_model_said_in_the_wrong_form_is_still_read() {
         ("search or summarize", Intent::Search, "words"),
         ("hm", Intent::Search, "words"),
     ] {
-        let end = check(json!({ "question": "Latest trends", "history": said(2) }), &refused(words), &refused("[]"));
+        let end = check(json!({ "question": "Latest trends", "history": history(2) }), &refused(words), &refused("[]"));
         assert_eq!((&end.output()["intent"], &end.notes("intent")[0]["by"]), (&json!(expected), &json!(by)), "{words}");
     }
 }
@@ -148,14 +148,14 @@ fn c3_only_needed_stages_are_planned() {
         ("search", stages(&["insights"]), json!(["search"])),
     ];
     for (name, planned, expected) in cases {
-        let end = check(json!({ "question": "x", "history": said(2) }), &intent(name), &planned);
+        let end = check(json!({ "question": "x", "history": history(2) }), &intent(name), &planned);
         assert_eq!((&end.output()["planned_stages"], &end.output()["executed_stages"]), (&expected, &expected), "{name} {planned:?}");
     }
 }
 
 #[test]
 fn c3_a_small_models_intent_decides_the_stages() {
-    let input = json!({ "question": "And after a crash?", "history": said(1), "model": { "is_small": true, "context_tokens": 4_096 } });
+    let input = json!({ "question": "And after a crash?", "history": history(1), "model": { "is_small": true, "context_tokens": 4_096 } });
     let end = play("chat", input, &mut |effect, _| {
         Some(match effect.name() {
             "intent" => intent("search"),
@@ -172,7 +172,7 @@ fn c5_a_summary_of_what_was_just_found_is_checked_against_it() {
     let summary = |text: &str| Reply::ok(json!({ "text": text, "data": { "summary": text, "confidence": 0.6 }, "spans": [] }));
     let both = stages(&["search", "summarize"]);
     for (text, status) in [("Agents are the latest trend in AI.", "supported"), ("Agents earned 40 million in Norway.", "unsupported")] {
-        let end = changed(json!({ "question": "x", "history": said(1) }), &intent("search"), &both, &[("summary.summarize", summary(text))]);
+        let end = changed(json!({ "question": "x", "history": history(1) }), &intent("search"), &both, &[("summary.summarize", summary(text))]);
         assert_eq!((&end.output()["sentences"][0]["status"], end.count("model answer")), (&json!(status), 0), "{}", end.output());
     }
 }
@@ -180,7 +180,7 @@ fn c5_a_summary_of_what_was_just_found_is_checked_against_it() {
 #[test]
 fn c3_what_a_row_holds_is_not_computed_again() {
     let row = json!({ "query": "Latest trends", "turn": 1, "search_results": "Agents are the latest trend in AI.", "search_confidence": 0.9 });
-    let input = json!({ "question": "latest trends", "history": said(1), "settings": { "row": row } });
+    let input = json!({ "question": "latest trends", "history": history(1), "settings": { "row": row } });
     let end = check(input, &intent("search"), &stages(&["search"]));
     assert_eq!((end.count("tool search.search"), end.count("model plan")), (0, 0));
     assert_eq!((&end.output()["planned_stages"], &end.output()["results"]), (&json!([]), &json!({})), "only what was executed");
@@ -188,7 +188,7 @@ fn c3_what_a_row_holds_is_not_computed_again() {
     // A row of another question is ignored, and a partial row is completed.
     let other = json!({ "question": "Other", "settings": { "row": { "query": "Latest trends", "search_results": "x" } } });
     assert_eq!(check(other, &intent("search"), &stages(&["search"])).count("tool search.search"), 1);
-    let half = json!({ "question": "Latest trends", "history": said(1), "settings": { "row": row } });
+    let half = json!({ "question": "Latest trends", "history": history(1), "settings": { "row": row } });
     let end = check(half, &intent("summarize"), &stages(&["search", "summarize"]));
     assert_eq!(end.output()["executed_stages"], json!(["summarize"]));
     let prompt_text = end.effects.iter().find(|effect| effect.name() == "plan").map(words).unwrap();
@@ -213,7 +213,7 @@ fn a_follow_up_is_searched_with_what_it_follows() {
     let input = json!({ "question": "And in 2020?", "history": history, "settings": { "row": row } });
     let end = check(input, &intent("search"), &stages(&["search"]));
     assert!(end.effects.contains(&graph::tool("search.search", json!({ "query": "Who won the cup in 2019? And in 2020?" }))), "{:?}", end.effects);
-    assert_eq!((&end.output()["row"]["query"], end.messages[0].1.as_str()), (&json!("And in 2020?"), "And in 2020?"), "what was said is kept");
+    assert_eq!((&end.output()["row"]["query"], end.messages[0].1.as_str()), (&json!("And in 2020?"), "And in 2020?"), "the message is kept");
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn c3_what_was_searched_is_remembered_in_its_thread_and_a_summary_is_not() {
 
     // The notes that a run keeps.
     let left = |question: &str, name: &str| {
-        let mut run = graph::Run::start(&graph, graph::Start::new("chat", "t", "r", json!({ "question": question, "history": said(3) }))).unwrap();
+        let mut run = graph::Run::start(&graph, graph::Start::new("chat", "t", "r", json!({ "question": question, "history": history(3) }))).unwrap();
         while let graph::Next::Perform(jobs) = run.next() {
             for job in jobs {
                 let reply = match job.effect.name() {
@@ -262,7 +262,7 @@ fn c3_what_was_searched_is_remembered_in_its_thread_and_a_summary_is_not() {
 }
 
 #[test]
-fn c4_a_search_that_fails_or_finds_nothing_is_said() {
+fn c4_a_search_that_fails_or_finds_nothing_is_reported() {
     let nothing = Reply::ok(json!({ "text": "", "data": null, "spans": [] }));
     for (reply, expected) in [(failed(FailureKind::Refused), "no luck"), (nothing, "found nothing")] {
         let end = changed(json!({ "question": "x" }), &intent("search"), &stages(&["search"]), &[("search.search", reply)]);
@@ -287,11 +287,11 @@ fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
     let nothing = Reply::ok(json!({ "text": "", "data": null, "spans": [] }));
     let end = changed(json!({ "question": "x" }), &down(), &down(), &[("search.search", nothing)]);
     assert!(is_failed(&end), "nothing found: {:?}", end.outcome);
-    let end = changed(json!({ "question": "What did we discuss?", "history": said(2) }), &down(), &down(), &[("answer", down())]);
+    let end = changed(json!({ "question": "What did we discuss?", "history": history(2) }), &down(), &down(), &[("answer", down())]);
     assert!(is_failed(&end), "recall: {:?}", end.outcome);
     let extracted = Reply::ok(json!({ "text": "a1", "data": { "summary": "a1", "confidence": 1.0, "how": "extracted" }, "spans": [] }));
     let summed = |intent: &Reply| {
-        changed(json!({ "question": "Summarize", "history": said(2) }), intent, &down(), &[("summary.summarize", extracted.clone())])
+        changed(json!({ "question": "Summarize", "history": history(2) }), intent, &down(), &[("summary.summarize", extracted.clone())])
     };
     assert!(is_failed(&summed(&down())), "a summary that no model wrote");
     assert_eq!(summed(&intent("summarize")).output()["answer"], "a1", "without a model extraction is an answer");
@@ -299,31 +299,31 @@ fn a_model_that_is_down_fails_the_run_and_what_was_found_stays() {
 
 #[test]
 fn c5_a_summary_is_of_the_last_three_responses() {
-    let end = check(json!({ "question": "Summarize", "history": said(5) }), &intent("summarize"), &stages(&["summarize"]));
+    let end = check(json!({ "question": "Summarize", "history": history(5) }), &intent("summarize"), &stages(&["summarize"]));
     assert!(end.effects.contains(&graph::tool("summary.summarize", json!({ "texts": ["Response 1: a3", "Response 2: a4", "Response 3: a5"] }))));
     assert_eq!(end.output()["answer"], "In short: agents.");
     assert_eq!(end.output()["results"], json!({ "summary": "In short: agents.", "summary_confidence": 0.6 }));
-    let one = check(json!({ "question": "Summarize", "history": said(1) }), &intent("summarize"), &stages(&["summarize"]));
+    let one = check(json!({ "question": "Summarize", "history": history(1) }), &intent("summarize"), &stages(&["summarize"]));
     assert!(one.effects.contains(&graph::tool("summary.summarize", json!({ "texts": ["Response 1: a1"] }))));
     let none = check(json!({ "question": "Summarize" }), &intent("summarize"), &stages(&["summarize"]));
     assert_eq!(none.count("tool summary.summarize"), 0);
     assert!(none.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", none.output());
     // Planned together, the summary also covers the results just found.
-    let both = check(json!({ "question": "Find and sum up", "history": said(3) }), &intent("search"), &stages(&["search", "summarize"]));
+    let both = check(json!({ "question": "Find and sum up", "history": history(3) }), &intent("search"), &stages(&["search", "summarize"]));
     let texts = json!({ "texts": ["Response 1: a2", "Response 2: a3", "Response 3: Agents are the latest trend in AI."] });
     assert!(both.effects.contains(&graph::tool("summary.summarize", texts)), "{:?}", both.effects);
 }
 
 #[test]
 fn c6_a_conversation_query_is_answered_from_the_history_alone() {
-    let end = check(json!({ "question": "What did we discuss?", "history": said(3) }), &intent("conversation_query"), &stages(&["search"]));
+    let end = check(json!({ "question": "What did we discuss?", "history": history(3) }), &intent("conversation_query"), &stages(&["search"]));
     assert_eq!(end.path, ["intent", "recall"]);
     assert_eq!((end.count("model plan"), end.effects.iter().filter(|effect| effect.kind() == "tool").count()), (0, 0));
     let prompt_text = words(end.effects.last().unwrap());
     assert!(prompt_text.contains("user: q1\nassistant: a1") && prompt_text.contains("assistant: a3"), "{prompt_text}");
     assert_eq!(end.output()["executed_stages"], json!(["conversation_query"]));
     let fallback = changed(
-        json!({ "question": "What did we discuss?", "history": said(2) }),
+        json!({ "question": "What did we discuss?", "history": history(2) }),
         &intent("conversation_query"),
         &stages(&[]),
         &[("answer", failed(FailureKind::Budget))],
@@ -335,7 +335,7 @@ fn c6_a_conversation_query_is_answered_from_the_history_alone() {
 
 #[test]
 fn c8_the_response_has_intent_stages_results_and_the_last_five_messages() {
-    let end = check(json!({ "question": "Latest trends in AI", "history": said(4) }), &intent("search"), &stages(&["search"]));
+    let end = check(json!({ "question": "Latest trends in AI", "history": history(4) }), &intent("search"), &stages(&["search"]));
     let output = end.output();
     assert_eq!(
         (&output["intent"], &output["planned_stages"], &output["executed_stages"]),
@@ -354,7 +354,7 @@ fn row(query: &str, text: &str) -> Row {
 }
 
 #[test]
-fn c7_rows_come_back_from_csv_as_they_went() {
+fn c7_rows_are_read_from_csv_as_they_were_written() {
     let hostile = [
         "plain",
         "",
@@ -387,7 +387,7 @@ fn c7_rows_come_back_from_csv_as_they_went() {
 }
 
 #[test]
-fn c7_an_import_says_in_the_thread_what_the_rows_say() {
+fn c7_an_import_adds_the_messages_of_its_rows_to_the_thread() {
     let rows = vec![row("What is \u{0}it?", "=1+1"), Row { query: "Nothing came".into(), turn: 9, ..Row::default() }];
     let end = play(super::IMPORT, json!({ "rows": rows }), &mut |effect, _| panic!("{effect:?}"));
     assert_eq!(end.output()["rows"], json!(rows));
@@ -430,15 +430,15 @@ fn c7_files_of_others_are_read_and_mistakes_named() {
 fn c5_answers_about_the_conversation_are_not_summarized() {
     let graph = super::flow().unwrap();
     let message = |role: &str, content: &str| Message { role: role.into(), content: content.into() };
-    let history = vec![
+    let messages = vec![
         message("user", "Latest trends in AI"),
         message("assistant", "Agents are the latest trend in AI [1]."),
         message("user", "What did I ask first?"),
         message("assistant", "You asked about trends."),
     ];
-    let context = graph::Context { history: history.clone(), without_findings: vec![3], turns: 2, ..graph::Context::default() };
+    let context = graph::Context { history: messages.clone(), without_findings: vec![3], turns: 2, ..graph::Context::default() };
     // As a run of its own, and as the child of a run that passes on the end of the history.
-    for given in [None, Some(json!(history[1..]))] {
+    for given in [None, Some(json!(messages[1..]))] {
         let mut input = json!({ "question": "Summarize" });
         if let Some(given) = given {
             input["history"] = given;
@@ -451,15 +451,15 @@ fn c5_answers_about_the_conversation_are_not_summarized() {
         assert!(planned.contains("there are 1"), "{planned}");
         assert_eq!(end.output()["without_findings"], false);
     }
-    // If nothing else was said there is nothing to summarize.
-    let only_talk = graph::Context { history: history[2..].to_vec(), without_findings: vec![1], turns: 1, ..graph::Context::default() };
+    // Without other messages there is nothing to summarize.
+    let only_talk = graph::Context { history: messages[2..].to_vec(), without_findings: vec![1], turns: 1, ..graph::Context::default() };
     let mut input = json!({ "question": "Summarize" });
     graph.recall(&mut input, &only_talk);
     let end = check(input, &intent("summarize"), &stages(&["summarize"]));
     assert_eq!(end.count("tool summary.summarize"), 0);
     assert!(end.output()["answer"].as_str().unwrap().starts_with("There is nothing to sum up yet"), "{}", end.output());
     assert_eq!(end.output()["without_findings"], true, "that nothing was found is no finding");
-    // The output says whether the answer has findings.
-    let talk = check(json!({ "question": "What did we discuss?", "history": said(2) }), &intent("conversation_query"), &stages(&[]));
+    // The output states whether the answer has findings.
+    let talk = check(json!({ "question": "What did we discuss?", "history": history(2) }), &intent("conversation_query"), &stages(&[]));
     assert_eq!(talk.output()["without_findings"], true);
 }

@@ -35,9 +35,9 @@ pub fn intent_by_words(question: &str) -> Intent {
 }
 
 /// The intent named in a reply that is not JSON, if it names exactly one.
-pub(super) fn intent_named(said: &str) -> Option<Intent> {
+pub(super) fn intent_named(reply: &str) -> Option<Intent> {
     const NAMES: [(&str, Intent); 3] =
         [("search", Intent::Search), ("summarize", Intent::Summarize), ("conversation_query", Intent::ConversationQuery)];
-    let mut named = NAMES.into_iter().filter(|(name, _)| said.to_lowercase().contains(name)).map(|(_, intent)| intent);
+    let mut named = NAMES.into_iter().filter(|(name, _)| reply.to_lowercase().contains(name)).map(|(_, intent)| intent);
     named.next().filter(|_| named.next().is_none())
 }

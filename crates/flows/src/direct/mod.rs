@@ -7,7 +7,7 @@
 //!           if `docs`
 //! ```
 //!
-//! If documents cannot be searched, a note says so and the run continues. If the model fails, the run fails; passages found are in its note
+//! If documents cannot be searched, a note states it and the run continues. If the model fails, the run fails; passages found are in its note
 //! `found_before_failure`. If a budget ended or the reply was unusable, the passages are the answer. The stream is unchecked model text;
 //! citations are checked when it is complete, and the run's output contains the result.
 
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_model_says_is_the_answer_and_the_thread_is_heard() {
+    fn the_reply_of_the_model_is_the_answer_and_the_prompt_has_the_thread() {
         let history = json!([{ "role": "user", "content": "Hello" }, { "role": "assistant", "content": "Hi" }]);
         let driven = direct(json!({ "question": " Why? ", "history": history }), Ok(json!(null)), Ok(json!("Because.")));
         assert_eq!(driven.effects().count(), 1, "documents are only asked when they were named");

@@ -38,7 +38,7 @@ fn ask_tools(s: &Panel) -> Ask {
     Ask::one(toolbox::ask(&s.full_question()))
 }
 
-/// Without a tool list the panel answers from the model's own knowledge, and says so.
+/// Without a tool list the panel answers from the model's own knowledge, and the answer states that.
 fn fold_tools(s: &mut Panel, replies: &Replies<'_>) -> Done {
     let note = match Toolbox::read(replies, 0) {
         Ok(toolbox) => {
@@ -233,7 +233,7 @@ pub(super) fn ask_approval(s: &Panel) -> Ask {
     Ask::one(approval::request(prompt, &[("research_steps", step.clone()), ("expert_steps", step)], None))
 }
 
-/// The sender of what a person says about a plan.
+/// The sender of a person's comments on a plan.
 const PERSON: &str = "user";
 
 /// Yes, yes with other steps, no, or a change that the planner makes.
@@ -248,7 +248,7 @@ pub(super) fn fold_approval(s: &mut Panel, replies: &Replies<'_>) -> Go {
     let edited = match approval::read::<Edited>(replies, None) {
         Decision::Approved(edited) => edited,
         Decision::Revise(reason) if s.messages.iter().filter(|message| message.sender == PERSON).count() < REVISIONS_MAX => {
-            // The planner reads it as it reads what a critic says.
+            // The planner reads it as it reads the feedback of a critic.
             let (sender, receiver) = (PERSON.to_owned(), Step::Planner.name().to_owned());
             s.add_message(AgentMessage { sender, receiver, kind: Kind::Instruction, content: reason.clone(), step_id: None });
             s.current_step = Step::Planner;

@@ -117,9 +117,9 @@ pub fn judge(profile: &ModelProfile, draft: &Draft<'_>, reply: Option<&Value>) -
     }
     let value = reply.ok_or("the critic's model was not asked")?;
     let value = prompt::json_in(value).ok_or_else(|| format!("not a verdict: {}", prompt::shown(value)))?;
-    let said: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
-    let model_rejects = Some(said.decision == Decision::Reject);
-    let verdict = settled(profile, &findings, tidy(said));
+    let replied: Verdict = serde_json::from_value(value).map_err(|error| format!("not a verdict: {error}"))?;
+    let model_rejects = Some(replied.decision == Decision::Reject);
+    let verdict = settled(profile, &findings, tidy(replied));
     Ok(CriticDecision { is_rejected: verdict.decision == Decision::Reject, feedback: verdict.feedback, findings, model_rejects })
 }
 

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubts_are_told_from_faults() {
+    fn doubts_are_distinguished_from_faults() {
         assert!(is_approximate("It took about half a century.", "half a century"));
         assert!(is_approximate("Roughly one in nine passengers", "nine"));
         assert!(!is_approximate("It is washed five times a week.", "five"));

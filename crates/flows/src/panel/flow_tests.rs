@@ -323,15 +323,15 @@ fn k8_an_edited_state_that_cannot_be_goes_to_the_finalizer() {
 }
 
 #[test]
-fn a_plan_is_carried_out_when_a_person_agrees_to_it_or_mends_it() {
+fn a_plan_is_carried_out_when_a_person_approves_or_edits_it() {
     let mut input = question();
     input["approve"] = json!("plan");
     let yes = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": true }))])]);
     assert_eq!((&yes.path[3], &yes.path[4]), (&"approve_plan".to_owned(), &"researcher".to_owned()));
-    let mended = json!({ "approve": true, "research_steps": [], "expert_steps": ["Only think"] });
-    let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
-    assert_eq!((&mended.output()["expert_steps"], mended.count("agent panel_researcher")), (&json!(["Only think"]), 0));
-    for (end, is_same) in [(&yes, true), (&mended, false)] {
+    let changed = json!({ "approve": true, "research_steps": [], "expert_steps": ["Only think"] });
+    let changed = check(input.clone(), &[("person", &[Reply::ok(changed)])]);
+    assert_eq!((&changed.output()["expert_steps"], changed.count("agent panel_researcher")), (&json!(["Only think"]), 0));
+    for (end, is_same) in [(&yes, true), (&changed, false)] {
         let hash = end.notes("approval")[0]["approved"].as_str().unwrap();
         let prompt = end.effects.iter().find(|effect| effect.is_for_a_person()).map(words).unwrap();
         assert_eq!(prompt.contains(hash), is_same, "{prompt} {hash}");
@@ -344,7 +344,7 @@ fn a_plan_is_carried_out_when_a_person_agrees_to_it_or_mends_it() {
 }
 
 #[test]
-fn without_tools_nothing_is_researched_and_nobody_is_told_of_tools() {
+fn without_tools_nothing_is_researched_and_no_prompt_names_tools() {
     for nothing in [failed(FailureKind::Network), crate::played::tools(json!([]))] {
         let plan = Reply::ok(json!({ "research_steps": [], "expert_steps": ["Think"] }));
         let end = check(question(), &[("registry.tools", &[nothing]), ("plan", &[plan]), ("answer", &[Reply::ok("It is so.")])]);
@@ -385,12 +385,12 @@ fn a_follow_up_is_handed_on_with_what_it_follows() {
     for effect in end.effects.iter().filter(|effect| ["critic", "answer", "research", "expert"].contains(&effect.name())) {
         assert!(words(effect).contains("What is CRISPR? And who made it?"), "{}", words(effect));
     }
-    assert_eq!(end.messages[0].1, "And who made it?", "the thread keeps what was said");
+    assert_eq!(end.messages[0].1, "And who made it?", "the thread keeps the message");
 }
 
 #[test]
-fn s7_an_expert_who_answers_in_words_is_heard() {
-    let refused = |said: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(said));
+fn s7_an_expert_answer_in_plain_text_is_used() {
+    let refused = |output: &str| Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(output));
     let end = check(question(), &[("expert", &[refused("CRISPR is a gene editing technology.")]), ("trace", &[refused("First, it was looked up.")])]);
     assert_eq!(end.output()["expert_answer"], "CRISPR is a gene editing technology.");
     assert_eq!((&end.output()["final_reasoning_trace"], &end.output()["retry_count"]), (&json!("First, it was looked up."), &json!(0)));
@@ -415,7 +415,7 @@ fn k9_when_retries_are_spent_the_user_learns_why() {
 }
 
 #[test]
-fn k9_a_critic_may_say_that_trying_again_cannot_help() {
+fn k9_a_critic_may_reply_that_another_attempt_cannot_help() {
     let never = Reply::ok(json!({ "decision": "reject", "feedback": "Nobody can know next year's weather.", "retry_helps": false }));
     for (critic, agent) in [("critic_planner", "planner"), ("critic_researcher", "researcher"), ("critic_expert", "expert")] {
         let end = check(question(), &[(critic, std::slice::from_ref(&never))]);
@@ -467,7 +467,7 @@ fn k6_a_small_critic_is_not_asked_about_what_the_sources_refute() {
 }
 
 #[test]
-fn k6_a_large_critic_is_told_what_the_check_found_and_decides() {
+fn k6_a_large_critic_receives_what_the_check_found_and_decides() {
     let wrong = Reply::ok(json!({ "expert_answer": WRONG, "expert_reasoning": "" }));
     let end = check(question(), &[("expert", &[wrong])]);
     assert_eq!((&end.output()["ending"], &end.output()["retry_count"]), (&json!("approved"), &json!(0)));

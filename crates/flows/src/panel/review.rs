@@ -98,7 +98,7 @@ const SENTENCE_CHARS_MAX: usize = 160;
 /// Below this share of a sentence's words, the sources do not cover it.
 const NO_SOURCE_SCORE_MAX: f32 = 0.4;
 /// Probability from which the verifier overrules a name, a negation or a word order that the rules do not find.
-const BELIEVED_MIN: f32 = 0.9;
+const VERIFIED_MIN: f32 = 0.9;
 /// Probability from which the verifier's contradiction alone rejects a draft; higher, because it overrules sentences whose numbers and
 /// names are all in the sources.
 const DENIED_MIN: f32 = 0.85;
@@ -187,13 +187,13 @@ fn of_sentence(sentence: &Sentence, spans: &Spans<'_>, asked: &str) -> Vec<Findi
     let is_fact = |kind: ProblemKind| matches!(kind, ProblemKind::Number | ProblemKind::Date | ProblemKind::Name | ProblemKind::Quotation);
     let has_facts = sentence.facts > 0 && !sentence.problems.iter().any(|problem| is_fact(problem.kind));
     let denied_min = if has_facts { DENIED_FACTS_MIN } else { DENIED_MIN };
-    let is_believed = sentence.verifier.is_some_and(|verifier| verifier.supported >= BELIEVED_MIN);
+    let is_verified = sentence.verifier.is_some_and(|verifier| verifier.supported >= VERIFIED_MIN);
     let is_denied = sentence.by == DecidedBy::Model || sentence.verifier.is_some_and(|verifier| verifier.contradicted >= denied_min);
     for problem in &sentence.problems {
         let kind = match problem.kind {
             ProblemKind::Number if doubt::shares_scale(&sentence.text, &problem.what, &spans.all().iter().map(|span| span.text.as_str())) => continue,
             // Rules compare words; if the verifier is confident that the sources support the sentence, a rule's finding is only a doubt.
-            ProblemKind::Name | ProblemKind::Negation | ProblemKind::Opposite | ProblemKind::Swapped if is_believed => FindingKind::Doubtful,
+            ProblemKind::Name | ProblemKind::Negation | ProblemKind::Opposite | ProblemKind::Swapped if is_verified => FindingKind::Doubtful,
             ProblemKind::Contradicted if !is_denied => FindingKind::Doubtful,
             ProblemKind::Number if doubt::is_approximate(&sentence.text, &problem.what) => FindingKind::Doubtful,
             ProblemKind::Name if doubt::may_be_no_name(&sentence.text, &problem.what) => FindingKind::Doubtful,

@@ -249,7 +249,7 @@ impl Panel {
             Step::Finalizer => match self.ending {
                 Some(FinalizeReason::Approved) if self.expert.is_none() => wrong("the expert's answer is missing".to_owned()),
                 Some(_) => Ok(()),
-                None => wrong("nothing says how it came to the finalizer".to_owned()),
+                None => wrong("no reason is recorded for which it came to the finalizer".to_owned()),
             },
             Step::CriticPlanner | Step::Researcher | Step::CriticResearcher | Step::Expert | Step::CriticExpert => {
                 wrong(format!("what {} works on is missing", step.name()))

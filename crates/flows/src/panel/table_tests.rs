@@ -125,7 +125,7 @@ fn k1_every_report_of_every_step_finds_its_row() {
 }
 
 #[test]
-fn k8_failures_are_of_four_kinds_and_say_where() {
+fn k8_failures_are_of_four_kinds_and_name_the_place() {
     use graph::{Failure, FailureKind};
     use state::ErrorKind;
     let cases = [

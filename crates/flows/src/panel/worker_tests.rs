@@ -117,7 +117,7 @@ fn k5_tool_calls_have_a_limit_and_are_never_repeated() {
 }
 
 #[test]
-fn a_researcher_looks_somewhere_even_when_it_cannot_say_where() {
+fn a_researcher_searches_by_default_when_it_names_no_tool() {
     let unusable = [
         Reply::ok("I would search."),
         calls(&[]),
@@ -135,7 +135,7 @@ fn a_researcher_looks_somewhere_even_when_it_cannot_say_where() {
 }
 
 #[test]
-fn what_fails_is_told_and_does_not_end_it() {
+fn a_failed_call_is_reported_and_does_not_end_the_research() {
     let thought = [calls(&[("docs.search", json!({ "query": "bridge" }))]), calls(&[])];
     let end = check("panel_researcher", task(json!({})), &thought, &failed(FailureKind::Tool));
     assert_eq!(end.output()["memory"]["calls"][0]["came"], json!({ "Err": "tool: no luck" }));

@@ -27,7 +27,7 @@ pub(super) fn ask(s: &Reason) -> Ask {
 
 pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
-    let answer = prompt::said_by_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
+    let answer = prompt::text_of_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
     let clarified = Clarification { question, answer };
     let note = json!(clarified);
     s.clarified.push(clarified);

@@ -74,7 +74,7 @@ pub(super) struct PriorCall {
 const TRIES_MAX: u32 = 3;
 const OUTPUT_TOKENS_MAX: usize = 400;
 /// Tokens of a result or an error in the planner's prompt.
-const TOLD_TOKENS_MAX: usize = 120;
+const FIELD_TOKENS_MAX: usize = 120;
 /// Files listed in a run's output.
 const FILES_MAX: usize = 200;
 
@@ -114,13 +114,13 @@ impl StepExecution {
     /// The call and its result, in one line for a planner. Tool text is neutralized.
     pub(super) fn describe(&self) -> String {
         let call = self.sent.as_ref().unwrap_or(&self.call);
-        let arguments = prompt::clipped(&call.arguments.to_string(), TOLD_TOKENS_MAX);
+        let arguments = prompt::clipped(&call.arguments.to_string(), FIELD_TOKENS_MAX);
         let outcome = match &self.end {
             Some(Ended::Well(value)) => super::value::as_text(&plain(value)),
             Some(Ended::Badly { why, .. }) => why.clone(),
             None => "not carried out".to_owned(),
         };
-        let outcome = prompt::clipped(&evidence::defused(&outcome).split_whitespace().collect::<Vec<_>>().join(" "), TOLD_TOKENS_MAX);
+        let outcome = prompt::clipped(&evidence::defused(&outcome).split_whitespace().collect::<Vec<_>>().join(" "), FIELD_TOKENS_MAX);
         format!("{} {arguments}: {outcome}", call.tool)
     }
 }

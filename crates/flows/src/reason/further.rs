@@ -27,7 +27,7 @@ pub(super) struct FirstAnswer {
 }
 
 /// Tokens of the first answer in the query.
-const SAID_TOKENS_MAX: usize = 120;
+const DRAFT_TOKENS_MAX: usize = 120;
 const QUERY_TOKENS_MAX: usize = 300;
 
 /// Starts the second lookup, if the answer may need one.
@@ -46,7 +46,7 @@ pub(super) fn begin(s: &mut Reason, draft: &DraftAnswer, shown: &[Span]) -> Opti
 fn call(s: &Reason) -> Option<ToolCall> {
     let argument = s.toolbox.get(DOCUMENTS)?.text_argument()?;
     let draft = claims::uncited(&s.first_answer.as_ref()?.draft.markdown.replace("**", ""));
-    let draft = prompt::clipped(&draft, SAID_TOKENS_MAX);
+    let draft = prompt::clipped(&draft, DRAFT_TOKENS_MAX);
     let query = prompt::clipped(&format!("{} {draft}", s.full_question()), QUERY_TOKENS_MAX);
     Some(ToolCall { tool: DOCUMENTS.to_owned(), arguments: json!({ argument: query }) })
 }

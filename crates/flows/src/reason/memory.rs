@@ -61,13 +61,13 @@ pub(super) fn kept(s: &Reason) -> Vec<Note> {
 /// Adds to the input: the conversation, the user's preferences, whether the last answer failed, and for each kind the note of the most
 /// similar request. Other notes are left out, because an input is stored permanently.
 pub(super) fn given(input: &mut Value, context: &Context) -> bool {
-    let is_heard = context::fill(input, context, 2 * TURNS_MAX);
+    let is_filled = context::fill(input, context, 2 * TURNS_MAX);
     let key = key(&context::full_question(input));
     let read = |note: &Note| Some(RequestNote { kind: of_name(&note.kind)?, key: Key::deserialize(&note.key).ok()?, value: note.value.clone() });
     // Newest last, as `recall` expects.
     let all: Vec<RequestNote> = context.notes.iter().rev().filter_map(read).collect();
     let similar: Vec<&RequestNote> = Kind::ALL.into_iter().filter_map(|kind| recall(&all, kind, &key)).collect();
-    let Some(settings) = context::settings(input) else { return is_heard };
+    let Some(settings) = context::settings(input) else { return is_filled };
     if let Some(way) = context.preferences.get(context::WAY) {
         settings.entry("prefers").or_insert_with(|| way.clone());
     }
@@ -78,7 +78,7 @@ pub(super) fn given(input: &mut Value, context: &Context) -> bool {
         settings.entry("previous_failed").or_insert(json!(true));
     }
     if similar.is_empty() || settings.contains_key("remembered") {
-        return is_heard;
+        return is_filled;
     }
     settings.insert("remembered".to_owned(), json!(similar));
     true
@@ -222,7 +222,7 @@ mod tests {
         let preferences = [("way".to_owned(), json!("agentic"))].into();
         let context = Context { notes, preferences, has_failed_before: true, ..Context::default() };
         let mut input = json!({ "question": lyon });
-        assert!(given(&mut input, &context), "what models said of tools is not the user's own");
+        assert!(given(&mut input, &context), "text of models about tools is not the user's own");
         let settings = &input["settings"];
         assert_eq!((&settings["prefers"], &settings["previous_failed"]), (&json!("agentic"), &json!(true)));
         let values: Vec<&Value> = settings["remembered"].as_array().unwrap().iter().map(|one| &one["value"]).collect();

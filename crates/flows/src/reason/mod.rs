@@ -194,7 +194,7 @@ pub(super) struct Reason {
     /// The planner's question to the user.
     question_to_user: Option<String>,
     clarified: Vec<clarify::Clarification>,
-    /// The plan that a person wants changed, and what they said about it and those before it.
+    /// The plan that a person wants changed, and their comments on it and on those before it.
     #[serde(default)]
     revised: String,
     #[serde(default)]

@@ -80,19 +80,19 @@ impl Draft {
     /// The query for tools that were not listed.
     pub(super) fn wanted_tools(&self) -> Option<String> {
         let step = self.steps.as_ref()?.iter().find(|step| step.tool == REGISTRY)?;
-        said(step.arguments.get("query").and_then(Value::as_str))
+        non_empty(step.arguments.get("query").and_then(Value::as_str))
     }
 
     pub(super) fn answer(&self) -> Option<String> {
-        said(self.answer.as_deref())
+        non_empty(self.answer.as_deref())
     }
 
     pub(super) fn question(&self) -> Option<String> {
-        said(self.ask_user.as_deref()).filter(|_| !self.has_steps())
+        non_empty(self.ask_user.as_deref()).filter(|_| !self.has_steps())
     }
 }
 
-fn said(text: Option<&str>) -> Option<String> {
+fn non_empty(text: Option<&str>) -> Option<String> {
     text.map(str::trim).filter(|text| !text.is_empty() && *text != "null").map(str::to_owned)
 }
 

@@ -87,7 +87,7 @@ pub(super) fn fold(s: &mut Reason, replies: &Replies<'_>) -> Go {
             return adopt(s, plan::nothing(), true);
         }
         Err(failure) => {
-            // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer says so.
+            // A question can be looked up as it is. A possible request to act cannot: nothing is done, and the answer states that.
             let is_question = s.has_documents || !decide::may_act(&s.question);
             s.degraded.push(format!("{}: {failure}", if is_question { "planned by rule" } else { "not planned" }));
             let plan = if is_question { plan::look_up(&s.full_question(), &s.toolbox) } else { plan::nothing() };
@@ -132,7 +132,7 @@ impl Reason {
         self.toolbox.clone().without(&self.dropped_tools)
     }
 
-    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although it was told.
+    /// The plan, unless it is a small model's and makes a call that failed in an earlier iteration: such a model often plans it again although the prompt names the failure.
     /// Then the tool is not offered any more.
     fn without_known_failure(&mut self, plan: Plan) -> Result<Plan, Vec<String>> {
         let is_known = |step: &&Step| self.model.is_small && self.failed_calls.contains(&step.call());

@@ -42,7 +42,7 @@ const SMALL_TOKENS_MAX: u32 = 80;
 const ISSUE_TOKENS_MAX: usize = 120;
 
 /// Plans that a rule makes again after a failure, for models too small to judge.
-const MENDED_ITERATIONS_MAX: u32 = 2;
+const REPAIR_ITERATIONS_MAX: u32 = 2;
 
 /// Results that need no judgement.
 fn by_rule(s: &Reason) -> Option<ReflectionResult> {
@@ -69,12 +69,12 @@ fn by_rule(s: &Reason) -> Option<ReflectionResult> {
     if has_found && (s.results.len() == 1 || is_small_search || s.depth() == Depth::Quick) {
         return Some(achieved(true));
     }
-    let can_be_mended = s
+    let is_repairable = s
         .doing
         .iter()
         .any(|doing| matches!(doing.end, Some(Ended::Badly { kind: FailureKind::Tool | FailureKind::Invalid | FailureKind::Reference, .. })));
     if !is_well && (s.model.is_small || s.depth() == Depth::Quick) {
-        let should_continue = can_be_mended && s.iteration < MENDED_ITERATIONS_MAX;
+        let should_continue = is_repairable && s.iteration < REPAIR_ITERATIONS_MAX;
         return Some(ReflectionResult { should_continue, ..achieved(false) });
     }
     None

@@ -51,7 +51,7 @@ fn given(s: &Reason) -> Option<ReadyAnswer> {
     Some(ReadyAnswer::DraftAnswer(DraftAnswer { markdown: draft.clone(), short: None }, Vec::new()))
 }
 
-/// The answer to a possible request to act for which a small model made no usable plan. Such a model answers as if it had acted, whatever it is told.
+/// The answer to a possible request to act for which a small model made no usable plan. Such a model answers as if it had acted, whatever its prompt is.
 fn unplanned(s: &Reason) -> Option<Answer> {
     let is_unplanned = s.iteration == 1 && s.plan_failures.len() >= PLAN_TRIES_MAX && s.results.is_empty();
     let why = s.plan_failures.last().filter(|_| is_unplanned && s.model.is_small && decide::may_act(&s.question))?;

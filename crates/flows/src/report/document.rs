@@ -147,7 +147,7 @@ fn below(text: &str) -> String {
 }
 
 fn written(s: &Report) -> impl Iterator<Item = (&Section, &str, &str)> {
-    // Beside sections with sources, one without any says nothing that can be checked.
+    // Beside sections with sources, one without any has nothing that can be checked.
     let is_sourced = !s.spans.is_empty();
     s.sections.iter().filter_map(move |section| match &section.state {
         Progress::Written { text, lead } if !is_sourced || !evidence::citations(text).is_empty() => Some((section, text.as_str(), lead.as_str())),
@@ -163,8 +163,8 @@ pub(super) fn ask(s: &Report) -> Ask {
     let sections = written(s).map(|(section, text, _)| format!("## {}\n\n{}", section.heading, prompt::clipped(text, SECTION_TOKENS_MAX)));
     let text = sections.collect::<Vec<_>>().join("\n\n");
     let system = prompt::system(prompt::render(SUMMARY, json!({})));
-    let room = s.model.evidence_tokens(prompt::tokens_of(std::slice::from_ref(&system)), SUMMARY_TOKENS_MAX);
-    let messages = vec![system, prompt::user(format!("# {}\n\n{}", s.title, prompt::clipped(&text, room)))];
+    let tokens_max = s.model.evidence_tokens(prompt::tokens_of(std::slice::from_ref(&system)), SUMMARY_TOKENS_MAX);
+    let messages = vec![system, prompt::user(format!("# {}\n\n{}", s.title, prompt::clipped(&text, tokens_max)))];
     let schema = json!({
         "type": "object",
         "required": ["summary"],

@@ -208,7 +208,7 @@ pub(super) fn ask_person(s: &Report) -> Ask {
 
 pub(super) fn fold_person(s: &mut Report, replies: &Replies<'_>) -> Go {
     let question = s.question_to_user.take().unwrap_or_default();
-    let answer = prompt::said_by_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
+    let answer = prompt::text_of_person(replies.value(0).ok(), REPLY_TOKENS_MAX);
     let clarified = Clarification { question, answer };
     let note = json!(clarified);
     s.clarified.push(clarified);

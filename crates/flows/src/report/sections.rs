@@ -13,7 +13,7 @@ const TRIES_MAX: u32 = 4;
 /// `[1000]` would be read as a year.
 const SPANS_MAX: usize = 999;
 
-/// Those that are started now: all at first, and then, one by one, those that did not fit into the budget.
+/// The sections that are started now: all at first, and then, one by one, those that did not fit into the budget.
 fn due(s: &Report) -> Vec<usize> {
     let open: Vec<usize> = (0..s.sections.len()).filter(|at| s.sections[*at].state == Progress::Open).collect();
     if !open.is_empty() {

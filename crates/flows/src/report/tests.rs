@@ -63,7 +63,7 @@ fn report(input: Value, mut changed: impl FnMut(&Effect) -> Option<Reply>) -> Pl
                 Reply::ok(json!({ "reasoning": "r", "response_content": text }))
             }
             "summary" => Reply::ok(json!({ "summary": format!("{} {}", cited(LOG, 1), cited(COST, 2)) })),
-            other => panic!("nobody said what {other} says"),
+            other => panic!("no reply is defined for {other}"),
         })
     })
 }
@@ -96,7 +96,7 @@ fn sections_become_one_checked_document_with_one_bibliography() {
 }
 
 #[test]
-fn the_estimate_comes_before_the_sections_and_knows_prices() {
+fn the_estimate_comes_before_the_sections_and_uses_prices() {
     let priced = json!({ "is_small": false, "context_tokens": 32_000, "price": { "usd_micros_per_million_in": 2_500_000, "usd_micros_per_million_out": 10_000_000 } });
     let mut asked = String::new();
     let mut input = input(json!({}));
@@ -242,7 +242,7 @@ fn a_first_paragraph_is_kept_unless_it_is_only_a_short_answer() {
 }
 
 #[test]
-fn sections_that_failed_are_named_and_a_dead_model_fails_the_run() {
+fn sections_that_failed_are_named_and_an_unreachable_model_fails_the_run() {
     let is_cost = |effect: &Effect| matches!(effect, Effect::CallAgent(_)) && words(effect).contains("What does a commit");
     let run = report(without_asking(json!({})), |effect| is_cost(effect).then(|| failed(FailureKind::Tool)));
     assert!(answer(&run).contains("## Recovery") && !answer(&run).contains("## Cost\n"), "{}", answer(&run));
@@ -261,7 +261,7 @@ fn sections_that_failed_are_named_and_a_dead_model_fails_the_run() {
 }
 
 #[test]
-fn a_summary_that_fails_is_replaced_by_what_the_sections_say_first() {
+fn a_summary_that_fails_is_replaced_by_the_first_sentences_of_the_sections() {
     let run = report(without_asking(json!({})), |effect| (effect.name() == "summary").then(|| failed(FailureKind::Invalid)));
     assert_eq!(run.notes("summary_failed").len(), 1);
     assert!(

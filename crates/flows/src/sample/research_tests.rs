@@ -134,14 +134,14 @@ fn an_answer_that_does_not_come_is_replaced_by_what_was_found() {
 }
 
 #[test]
-fn a_note_that_fails_is_said_and_not_fatal() {
+fn a_failed_note_is_reported_and_not_fatal() {
     let end = research(question(), &canned(&[("notes.append", vec![failure(FailureKind::InDoubt)])]));
     assert_eq!(end.note("note_failed"), Some(&json!("in doubt: no luck")));
     assert_eq!(end.output["answer"], "It is this.");
 }
 
 #[test]
-fn a_person_is_asked_only_if_wanted_and_then_has_the_word() {
+fn a_person_is_asked_only_if_set_and_then_decides() {
     assert_eq!(research(question(), &canned(&[])).count("person"), 0);
     let cases = [
         (Ok(json!({ "approve": true })), true),

@@ -41,14 +41,14 @@ fn a_child_may_answer_in_any_form() {
 }
 
 #[test]
-fn a_mail_that_fails_is_said_and_not_fatal() {
+fn a_failed_mail_is_reported_and_not_fatal() {
     let end = team(&["a"], vec![answer("A")], vec![Err(Failure::new(FailureKind::InDoubt, "who knows"))]);
     assert_eq!((end.count("tool mail.send"), &end.output["mailed"]), (1, &json!(false)));
     assert_eq!(end.note("mail_failed"), Some(&json!("in doubt: who knows")));
 }
 
 #[test]
-fn no_topics_ask_nothing_and_too_many_are_said() {
+fn no_topics_ask_nothing_and_too_many_are_reported() {
     let none = team(&[], vec![answer("A")], sent());
     assert_eq!((none.effect_names.len(), none.output), (0, json!({ "findings": [], "mailed": false })));
 

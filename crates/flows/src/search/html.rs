@@ -11,7 +11,7 @@ use pulldown_cmark::{Event, Options, Parser};
 
 use super::sanitize::sanitized;
 
-/// Markdown beyond this is not rendered; a note says so.
+/// Markdown beyond this is not rendered; a note states that.
 const MARKDOWN_BYTES_MAX: usize = 1_000_000;
 /// Deeper quotes and lists are rendered at this level.
 const NESTING_MAX: usize = 32;
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn html_becomes_markdown_that_says_the_same() {
+    fn html_becomes_markdown_with_the_same_content() {
         let cases = [
             ("<div><h3>Found</h3><p>There are <b>17</b> stories [1].</p></div>", "### Found\n\nThere are **17** stories [1]."),
             ("<ul><li>One [1]</li><li><p>Two</p><ul><li>deep</li></ul></li></ul><p>End</p>", "- One [1]\n- Two\n   - deep\n\nEnd"),

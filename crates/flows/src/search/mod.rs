@@ -151,7 +151,7 @@ struct Search {
     asked: u32,
     /// Why the person is asked again.
     objection: String,
-    /// The plan that a person wants changed, and what they said about it and those before it.
+    /// The plan that a person wants changed, and their comments on it and on those before it.
     #[serde(default)]
     revised: String,
     #[serde(default)]

@@ -85,11 +85,11 @@ impl Planned {
 
 /// The tasks of a plan, the usable ones pending and the others failed.
 pub(super) fn tasks(planned: Vec<PlannedTask>, toolbox: &Toolbox, iteration: u32) -> Vec<Task> {
-    let said: Vec<Option<usize>> = planned.iter().map(|task| number(&task.task_number)).collect();
-    let is_numbered = said.iter().enumerate().all(|(index, number)| number.is_some() && !said[..index].contains(number));
+    let numbers: Vec<Option<usize>> = planned.iter().map(|task| number(&task.task_number)).collect();
+    let is_numbered = numbers.iter().enumerate().all(|(index, number)| number.is_some() && !numbers[..index].contains(number));
     let mut tasks: Vec<Task> = Vec::new();
     for (index, planned) in planned.into_iter().enumerate() {
-        let task_number = said[index].filter(|_| is_numbered).unwrap_or(index + 1);
+        let task_number = numbers[index].filter(|_| is_numbered).unwrap_or(index + 1);
         let call = ToolCall { tool: planned.tool_name, arguments: planned.tool_arguments };
         let checked = toolbox.resolve(&call).and_then(|call| match problem(&call, &tasks) {
             _ if index >= TASKS_MAX => Err(format!("tasks_max = {TASKS_MAX}")),

@@ -35,14 +35,14 @@ fn answered(question: &str, tasks: &[(&str, Value, Value)], answer: &str, is_sma
         .zip(tasks)
         .map(|(number, (tool, arguments, _))| json!({ "task_number": number, "tool_name": tool, "tool_arguments": arguments, "description": "look" }))
         .collect();
-    let said: ScriptedReply = match is_small {
+    let reply: ScriptedReply = match is_small {
         true => serde_json::from_str(answer).map_err(|error| graph::Failure::new(graph::FailureKind::Invalid, error.to_string())),
         false => Ok(json!({ "reasoning": "the tools say so", "response_content": format!("<p>{answer}</p>") })),
     };
     drive(&super::flow().unwrap(), input, |effect, before| match effect.name() {
         "registry.tools" => Ok(registry()),
         "plan" => Ok(json!({ "reasoning": "because", "tasks": plan })),
-        "synthesis" => said.clone(),
+        "synthesis" => reply.clone(),
         tool => Ok(tasks.iter().filter(|(name, ..)| *name == tool).nth(before).unwrap_or_else(|| panic!("{tool} was not planned")).2.clone()),
     })
 }

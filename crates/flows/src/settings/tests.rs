@@ -186,7 +186,7 @@ fn s13_configured_values_are_the_defaults_of_a_request() {
 }
 
 #[test]
-fn s13_a_run_refuses_values_out_of_bounds_whoever_starts_it() {
+fn s13_a_run_refuses_values_out_of_bounds_however_it_is_started() {
     let read = |settings: Value| serde_json::from_value::<Input<search::Settings>>(json!({ "question": "q", "settings": settings }));
     assert_eq!(read(json!({ "max_turn_iterations": 10 })).unwrap().settings.unwrap().max_turn_iterations, 10);
     assert_eq!(read(Value::Null).unwrap().settings, None);

@@ -108,12 +108,12 @@ pub(super) fn recipients(messages: &[Turn], me: Option<&str>) -> Vec<String> {
     let asked = turn::request_text(messages);
     let words: Vec<String> = asked.to_lowercase().split(|c: char| !c.is_alphanumeric()).map(str::to_owned).filter(|word| !word.is_empty()).collect();
     let spaced = format!(" {} ", words.join(" "));
-    let says = |phrases: &[&str]| phrases.iter().any(|phrase| spaced.contains(phrase));
+    let has_any = |phrases: &[&str]| phrases.iter().any(|phrase| spaced.contains(phrase));
     let me = || me.map(str::to_owned);
     let mut to = addresses(&asked);
     if !to.is_empty() {
-        to.extend(me().filter(|_| says(&AND_ME)));
-    } else if says(&TO_ME) && me().is_some() {
+        to.extend(me().filter(|_| has_any(&AND_ME)));
+    } else if has_any(&TO_ME) && me().is_some() {
         to.extend(me());
     } else {
         let before = messages.iter().rev().filter(|turn| turn.is_a_persons()).map(|turn| addresses(&turn.content));
@@ -151,8 +151,8 @@ fn plain_letter(messages: &[Turn]) -> MailDraft {
     let mut body = if path.is_empty() { String::new() } else { format!("Attached: {title}.\n\n") };
     body.push_str(&text(&research, "summary"));
     if body.trim().is_empty() {
-        let said = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
-        body = said.map_or_else(|| turn::request_text(messages), |turn| turn.content.clone());
+        let last_reply = messages.iter().rev().find(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
+        body = last_reply.map_or_else(|| turn::request_text(messages), |turn| turn.content.clone());
     }
     MailDraft { to: Vec::new(), subject: one_line(&title), body, attachments: Some(path).filter(|path| !path.is_empty()).into_iter().collect() }
 }

@@ -162,8 +162,8 @@ impl Researcher {
 
     fn end(&self) -> Go {
         let words = self.last.as_ref().map_or("", |turn| turn.content.as_str());
-        let said = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
-        Go::end().say("user", self.request()).say("assistant", said)
+        let reply = if self.report.is_empty() { words.to_owned() } else { self.report.clone() };
+        Go::end().say("user", self.request()).say("assistant", reply)
     }
 
     fn means(&self) -> CheckOptions<'_> {

@@ -140,9 +140,9 @@ fn format_in(request: &str) -> Option<Format> {
 fn material(messages: &[Turn]) -> (String, String, Vec<Source>) {
     let title_of = |text: &str| text.lines().next().unwrap_or_default().trim().chars().take(TITLE_CHARS_MAX).collect::<String>();
     let Some(summary) = handed(messages, researcher::CAPABILITY).and_then(|data| data.get("research_summary").cloned()) else {
-        let said = messages.iter().filter(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
-        let said: Vec<&str> = said.map(|turn| turn.content.trim()).filter(|text| !text.is_empty()).collect();
-        return (title_of(&turn::request_text(messages)), said.join("\n\n"), Vec::new());
+        let replies = messages.iter().filter(|turn| turn.role == "assistant" && turn::signal(&turn.content) == turn::Signal::None);
+        let replies: Vec<&str> = replies.map(|turn| turn.content.trim()).filter(|text| !text.is_empty()).collect();
+        return (title_of(&turn::request_text(messages)), replies.join("\n\n"), Vec::new());
     };
     let text = |name: &str| summary.get(name).and_then(Value::as_str).unwrap_or_default().trim().to_owned();
     let list = |name: &str| summary.get(name).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -175,10 +175,10 @@ fn ask_write(s: &Writer) -> Ask {
     }
     let sources: Vec<String> = s.sources.iter().enumerate().map(|(at, source)| format!("[{}] {} {}", at + 1, source.title, source.address)).collect();
     let text = prompt::render(DOCUMENT.of(&s.model), json!({ "title": s.title, "sources": sources }));
-    let room = (s.model.context_tokens as usize).saturating_sub(DOCUMENT_TOKENS_MAX as usize + 2_000);
+    let tokens_max = (s.model.context_tokens as usize).saturating_sub(DOCUMENT_TOKENS_MAX as usize + 2_000);
     let messages = vec![
         prompt::system(text),
-        prompt::message("evidence", format!("Source: the research\n{}", prompt::clipped(&evidence::defused(&s.markdown), room))),
+        prompt::message("evidence", format!("Source: the research\n{}", prompt::clipped(&evidence::defused(&s.markdown), tokens_max))),
         prompt::user(prompt::clipped(&turn::request_text(&s.messages), s.model.question_tokens())),
     ];
     let schema = json!({

@@ -147,7 +147,7 @@ struct Supervise {
     answers: Option<Value>,
     /// Why the work ended before the plan did.
     stopped: Option<StoppedAgent>,
-    /// The plan that a person wants changed, and what they said about it and those before it.
+    /// The plan that a person wants changed, and their comments on it and on those before it.
     #[serde(default)]
     revised: String,
     #[serde(default)]
@@ -275,9 +275,9 @@ impl Supervise {
     /// The result of the plan, for people. An agent may add a line about its work under `reports` in the context; its data is not read.
     fn result_text(&self) -> String {
         let line = |capability: &str| {
-            let said = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
-            let said = evidence::visible(said);
-            if said.trim().is_empty() { "done".to_owned() } else { prompt::clipped(said.trim(), REPORT_TOKENS_MAX) }
+            let report = self.context.get("reports").and_then(|reports| reports.get(capability)).and_then(Value::as_str).unwrap_or_default();
+            let report = evidence::visible(report);
+            if report.trim().is_empty() { "done".to_owned() } else { prompt::clipped(report.trim(), REPORT_TOKENS_MAX) }
         };
         let mut lines = Vec::new();
         for (index, capability) in self.plan.iter().enumerate() {
@@ -356,12 +356,12 @@ fn fold_plan(s: &mut Supervise, replies: &Replies<'_>, registry: &Registry) -> G
     let go = match (s.plan.is_empty(), s.approve, &s.model_failure) {
         (true, _, Some(failure)) => no_model::fail("supervise", failure, &[]),
         (true, _, None) => {
-            let said = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
+            let reply = if reply.is_empty() { "Nobody on the team can do that.".to_owned() } else { evidence::visible(&reply) };
             FINISH.clone_into(&mut s.next);
-            s.answer.clone_from(&said);
+            s.answer.clone_from(&reply);
             let asked = s.request();
-            s.messages.push(Turn::by("supervisor", said.clone()));
-            Go::end().say("user", asked).say("assistant", said)
+            s.messages.push(Turn::by("supervisor", reply.clone()));
+            Go::end().say("user", asked).say("assistant", reply)
         }
         (false, Approve::Plan, _) => Go::to("approve"),
         (false, Approve::None, _) => Go::to("supervisor"),
@@ -527,9 +527,9 @@ fn take(s: &mut Supervise, reply: &Value) -> Result<AgentResponse, String> {
         // The question goes to a person and is not part of the conversation.
         return Ok(AgentResponse::Asks(asks));
     }
-    let is_said = new.iter().any(|turn| !turn.content.trim().is_empty());
+    let has_text = new.iter().any(|turn| !turn.content.trim().is_empty());
     s.messages.extend(new);
-    if is_said { Ok(AgentResponse::Reply) } else { Err("its reply has no message".to_owned()) }
+    if has_text { Ok(AgentResponse::Reply) } else { Err("its reply has no message".to_owned()) }
 }
 
 /// An agent replies with its own messages or with the whole conversation; both are common. Messages of role `user` or `system` are dropped:

@@ -1,7 +1,7 @@
 //! The available agents: local flows and agents known to the host.
 //!
 //! Listing agents is an effect, as it is for tools, so that a plan is replayed with the team it was made for. A configured agent replaces
-//! the local flow for the same capability, even while it does not respond: it may come back, and otherwise its failure must be reported and
+//! the local flow for the same capability, even while it does not respond: it may respond later, and otherwise its failure must be reported and
 //! not hidden.
 
 use graph::{Failure, FailureKind, Replies, Request};

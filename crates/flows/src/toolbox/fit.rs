@@ -25,7 +25,7 @@ const SMALL_ANSWER_TOOLS_MAX: usize = 6;
 const SMALL_TASK_TOOLS_MAX: usize = 10;
 /// Slots for lookups in every list for a small model.
 const LOOK_UPS_MIN: usize = 2;
-/// So many come before any room that is kept: the first of the list, the others of its server, because they are often used together (one describes tables,
+/// Tools that come before any reserved places: the first of the list, the others of its server, because they are often used together (one describes tables,
 /// another queries them), then the next of the list.
 const RANKED_MIN: usize = 4;
 /// The tool that searches the user's documents.

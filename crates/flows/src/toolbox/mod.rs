@@ -179,8 +179,8 @@ impl Toolbox {
             let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| word.chars().count() >= WORD_CHARS_MIN);
             words.map(|word| word.to_lowercase().trim_end_matches('s').to_owned()).collect()
         };
-        let said = words(text);
-        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| said.contains(part)))
+        let named = words(text);
+        self.tools.iter().any(|tool| words(&tool.name).iter().any(|part| named.contains(part)))
     }
 
     /// A tool by its full name, or by the part after the dot if it is unique.

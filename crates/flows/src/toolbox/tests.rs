@@ -83,7 +83,7 @@ fn s2_only_enabled_tools_are_left() {
 }
 
 #[test]
-fn a_model_is_told_in_plain_words_that_cannot_pose_as_markup() {
+fn tool_lists_in_a_prompt_are_plain_text_that_cannot_be_taken_for_markup() {
     let small = ModelProfile::default();
     let prompt_text = toolbox().describe(&small);
     assert!(

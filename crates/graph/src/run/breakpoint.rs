@@ -98,8 +98,8 @@ impl Run {
         let Position::Active(active) = &self.position else { return };
         let node = active.node;
         let name = self.graph.node_name(node).clone();
-        let said = active.tasks.first().and_then(Task::answer).map(word);
-        let (patch, goto) = match said {
+        let answer = active.tasks.first().and_then(Task::answer).map(word);
+        let (patch, goto) = match answer {
             Some(Ok(Word { goes_on: true, patch, goto })) => (patch, goto),
             Some(Ok(Word { goes_on: false, .. })) | None => {
                 return self.end(Outcome::Cancelled { reason: format!("ended at the breakpoint before {name}") });
@@ -126,7 +126,7 @@ impl Run {
         if let Some(goto) = goto {
             note["goto"] = json!(goto);
         }
-        self.event_log.tell(Event::Noted { step: self.step, name: "breakpoint".into(), value: note });
+        self.event_log.push(Event::Noted { step: self.step, name: "breakpoint".into(), value: note });
         // A change that was refused is asked about again, before the same node.
         let to = if gate == Gate::Open { to } else { node };
         self.go_on_from_breakpoint(node, to, gate);
@@ -134,7 +134,7 @@ impl Run {
 
     fn go_on_from_breakpoint(&mut self, node: usize, to: usize, gate: Gate) {
         let (name, next) = (self.graph.node_name(node).clone(), self.graph.node_name(to).clone());
-        self.event_log.tell(Event::Left { step: self.step, node: name, to: next });
+        self.event_log.push(Event::Left { step: self.step, node: name, to: next });
         self.gate = gate;
         self.step += 1;
         self.position = Position::At(to);

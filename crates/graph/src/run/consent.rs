@@ -171,7 +171,7 @@ mod tests {
             let why = read(wrong.clone(), Some(&call())).unwrap_err();
             assert!(why.contains("once, conversation, tool, server, no"), "{wrong}: {why}");
         }
-        assert_eq!(read(json!({ "allow": "tool" }), None), Err("the answers are: once, no".into()), "nothing says which tool");
+        assert_eq!(read(json!({ "allow": "tool" }), None), Err("the answers are: once, no".into()), "no tool is named");
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
-    pub(super) fn tell(&mut self, event: Event) {
+    pub(super) fn push(&mut self, event: Event) {
         self.outbox.push(NumberedEvent { seq: self.seq, event });
         self.seq += 1;
     }

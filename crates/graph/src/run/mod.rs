@@ -166,7 +166,7 @@ pub enum Verdict {
 }
 
 impl Run {
-    /// Begins a run. The error says why the input does not fit the state.
+    /// Begins a run. The error is why the input does not fit the state.
     pub fn start(graph: &Graph, mut start: Start) -> Result<Run, RunError> {
         let unfit = |why: String| RunError::Input { flow: graph.name().to_owned(), why };
         if *start.flow != *graph.0.name {
@@ -199,7 +199,7 @@ impl Run {
             state_log: None,
             start: Arc::new(start),
         };
-        run.event_log.tell(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
+        run.event_log.push(Event::Started { run: run.start.run.clone(), thread: run.start.thread.clone(), flow: run.start.flow.clone() });
         Ok(run)
     }
 
@@ -247,7 +247,7 @@ impl Run {
             return Err(not_in_flight);
         }
         self.entries += 1;
-        self.event_log.tell(Event::Doubted { task, attempt });
+        self.event_log.push(Event::Doubted { task, attempt });
         Ok(Entry::Doubted { task, attempt })
     }
 
@@ -260,7 +260,7 @@ impl Run {
         }
         self.entries += 1;
         let Objection { why, call } = objection;
-        self.event_log.tell(Event::Held { task, attempt, why: why.clone() });
+        self.event_log.push(Event::Held { task, attempt, why: why.clone() });
         Ok(Entry::Held { task, attempt, why, call })
     }
 
@@ -287,7 +287,7 @@ impl Run {
         self.patched(patch).map_err(unfit)?;
         let patch = Arc::new(patch.clone());
         self.entries += 1;
-        self.event_log.tell(Event::Edited { step: self.step, patch: patch.clone() });
+        self.event_log.push(Event::Edited { step: self.step, patch: patch.clone() });
         self.position = Position::At(node);
         Ok(Entry::Edited { step: self.step, patch })
     }

@@ -27,9 +27,9 @@ pub(super) struct ActiveStep {
     pub(super) tasks: Vec<Task>,
     /// Tasks without an answer.
     open: usize,
-    /// Of these, the ones whose needs have no answer yet.
+    /// Tasks among these whose needs have no answer yet.
     blocked: usize,
-    /// Of these, the ones that are due or in flight.
+    /// Tasks among these that are due or in flight.
     working: usize,
     /// Tasks that became due since jobs were last handed out.
     due: Vec<usize>,
@@ -55,7 +55,7 @@ impl Run {
 
     pub(super) fn end(&mut self, outcome: Outcome) {
         let outcome = Arc::new(outcome);
-        self.event_log.tell(Event::Ended { outcome: outcome.clone() });
+        self.event_log.push(Event::Ended { outcome: outcome.clone() });
         self.position = Position::Ended(outcome);
     }
 
@@ -68,7 +68,7 @@ impl Run {
         }
         let entered_seq = self.event_log.seq;
         self.ledger.enter(node, &inner.phases, |phase| inner.behaviour.phase_limit_ms(&self.state, phase));
-        self.event_log.tell(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
+        self.event_log.push(Event::Entered { step: self.step, node: inner.nodes[node].name.clone() });
         let breakpoint = self.breakpoint(node, &entered_gate);
         let is_breakpoint = breakpoint.is_some();
         let ask = breakpoint.unwrap_or_else(|| inner.behaviour.ask(node, &self.state));
@@ -115,10 +115,10 @@ impl Run {
         }
         let go = inner.behaviour.fold(node, &mut self.state, &Replies { tasks: &active.tasks });
         for (name, value) in go.notes {
-            self.event_log.tell(Event::Noted { step: self.step, name, value });
+            self.event_log.push(Event::Noted { step: self.step, name, value });
         }
-        for (role, content) in go.says {
-            self.event_log.tell(Event::Said { role, content });
+        for (role, content) in go.messages {
+            self.event_log.push(Event::Said { role, content });
         }
         let place = &inner.nodes[node];
         let to = match go.target {
@@ -134,12 +134,12 @@ impl Run {
         };
         match to {
             Some(to) if to < inner.nodes.len() => {
-                self.event_log.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.nodes[to].name.clone() });
+                self.event_log.push(Event::Left { step: self.step, node: place.name.clone(), to: inner.nodes[to].name.clone() });
                 self.step += 1;
                 self.position = Position::At(to);
             }
             _ if place.edges.contains(&inner.nodes.len()) => {
-                self.event_log.tell(Event::Left { step: self.step, node: place.name.clone(), to: inner.end.clone() });
+                self.event_log.push(Event::Left { step: self.step, node: place.name.clone(), to: inner.end.clone() });
                 let output = inner.behaviour.output(&self.state);
                 self.end(Outcome::Done { output });
             }
@@ -232,7 +232,7 @@ impl ActiveStep {
             Progress::Due(open) | Progress::Flying(open) => {
                 self.working -= 1;
                 let again_ms = release.book(task, index, attempt, &reply);
-                release.event_log.tell(replied(again_ms));
+                release.event_log.push(replied(again_ms));
                 match again_ms {
                     None => self.settled(index, reply),
                     Some(ms) => {
@@ -246,11 +246,11 @@ impl ActiveStep {
                 }
             }
             Progress::Person(_) => {
-                release.event_log.tell(replied(None));
+                release.event_log.push(replied(None));
                 self.settled(index, reply);
             }
             Progress::Doubted(open) => {
-                release.event_log.tell(replied(None));
+                release.event_log.push(replied(None));
                 match verdict(&reply) {
                     Ok(Verdict::Done { value }) => {
                         release.ledger.promised = release.ledger.promised.minus(task.estimate());
@@ -268,7 +268,7 @@ impl ActiveStep {
                 }
             }
             Progress::Held(open, objection) => {
-                release.event_log.tell(replied(None));
+                release.event_log.push(replied(None));
                 match Consent::of(&reply, objection.call.as_ref()) {
                     Ok(Consent::Once | Consent::Conversation | Consent::Tool | Consent::Server) => {
                         task.is_allowed = true;
@@ -311,7 +311,7 @@ impl ActiveStep {
     fn once_more(&mut self, index: usize, open: Attempt, release: &mut Release<'_>) {
         let task = &mut self.tasks[index];
         let again = Attempt { after_ms: 0, number: open.number + 1, ..open };
-        release.event_log.tell(Event::Asked {
+        release.event_log.push(Event::Asked {
             task: TaskId { step: release.step, index: index as u32 },
             attempt: again.number,
             label: task.request.label.clone(),
@@ -344,7 +344,7 @@ impl ActiveStep {
                 self.blocked -= 1;
                 if let Err(failure) = self.begin(index, release) {
                     let task = TaskId { step: release.step, index: index as u32 };
-                    release.event_log.tell(Event::Skipped { task, failure: failure.clone() });
+                    release.event_log.push(Event::Skipped { task, failure: failure.clone() });
                     self.settled(index, Arc::new(Reply::failed(failure)));
                     again = self.blocked > 0;
                 }
@@ -372,7 +372,7 @@ impl ActiveStep {
         task.at_us = at_us;
         if effect.is_for_a_person() {
             let place = TaskId { step: release.step, index: index as u32 };
-            release.event_log.tell(Event::Asked { task: place, attempt: 1, label: task.request.label.clone(), effect: effect.clone(), after_ms: 0 });
+            release.event_log.push(Event::Asked { task: place, attempt: 1, label: task.request.label.clone(), effect: effect.clone(), after_ms: 0 });
             task.progress = Progress::Person(effect);
             return Ok(());
         }

@@ -172,7 +172,7 @@ impl Release<'_> {
         // Rounded up: a deadline of 0 would fail what still has a little time.
         let deadline_ms = task.request.deadline_ms.min(budget_us.min(phase_us).div_ceil(1_000));
         self.ledger.promised = self.ledger.promised.plus(estimate);
-        self.event_log.tell(Event::Asked {
+        self.event_log.push(Event::Asked {
             task: TaskId { step: self.step, index: index as u32 },
             attempt: number,
             label: task.request.label.clone(),

@@ -38,8 +38,8 @@ fn drive(run: &mut Run, mut person: impl FnMut(&str) -> Value) -> (Outcome, Vec<
             Next::Wait(open) => {
                 for one in open {
                     asked.push(one.question.prompt.clone());
-                    let said = person(&one.question.prompt);
-                    journal.extend(run.feed(one.task, one.attempt, Reply::ok(said)).unwrap());
+                    let answer = person(&one.question.prompt);
+                    journal.extend(run.feed(one.task, one.attempt, Reply::ok(answer)).unwrap());
                 }
             }
             Next::Await => unreachable!("all is answered at once"),
@@ -92,7 +92,7 @@ fn an_answer_at_a_breakpoint_names_another_node_to_go_to() {
         at += 1;
         answers[at - 1].clone()
     });
-    assert_eq!((&outcome.output().unwrap()["rounds"], &outcome.output().unwrap()["heard"]), (&json!(5), &json!([])), "the tool was not asked");
+    assert_eq!((&outcome.output().unwrap()["rounds"], &outcome.output().unwrap()["received"]), (&json!(5), &json!([])), "the tool was not asked");
     assert!(asked.len() == 2 && asked[1].contains("there is no node \"nowhere\"; there are: look, count"), "{asked:?}");
     let Entry::Started(start) = run.start_entry() else { panic!("a start") };
     let mut again = Run::start(&graph(), *start).unwrap();
@@ -139,8 +139,8 @@ fn states_are_kept_on_entering_each_step_up_to_a_limit() {
     run.record_states(10_000);
     drive(&mut run, |_| panic!("nobody is asked"));
     let (states, is_cut) = run.take_states();
-    let told: Vec<(u64, &str, &Value)> = states.iter().map(|one| (one.step, &*one.node, &one.state["heard"])).collect();
-    assert_eq!((told, is_cut), (vec![(0, "look", &json!([])), (1, "count", &json!([7]))], false));
+    let seen: Vec<(u64, &str, &Value)> = states.iter().map(|one| (one.step, &*one.node, &one.state["received"])).collect();
+    assert_eq!((seen, is_cut), (vec![(0, "look", &json!([])), (1, "count", &json!([7]))], false));
     let mut run = begin(Vec::new());
     run.record_states(30);
     drive(&mut run, |_| panic!("nobody is asked"));

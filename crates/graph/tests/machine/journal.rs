@@ -12,7 +12,7 @@ fn rounds() -> Graph {
         |diary: &Recording| {
             let mut ask = Ask::default();
             ask.add(Request::from(tool("flaky", json!({ "round": diary.rounds }))).attempts(2));
-            ask.add(tool("sure", json!({ "heard": diary.heard.len() })));
+            ask.add(tool("sure", json!({ "received": diary.received.len() })));
             ask
         },
         |diary: &mut Recording, replies: &Replies<'_>| {
@@ -21,7 +21,12 @@ fn rounds() -> Graph {
             if diary.rounds == 3 { Go::end().say("assistant", "done") } else { Go::to("round") }
         },
     );
-    Graph::of::<Recording>("rounds").node("round", node, &["round", END]).phase("p", 60_000, &["round"]).output(|d| json!(d.heard)).build().unwrap()
+    Graph::of::<Recording>("rounds")
+        .node("round", node, &["round", END])
+        .phase("p", 60_000, &["round"])
+        .output(|d| json!(d.received))
+        .build()
+        .unwrap()
 }
 
 fn flaky(job: &baton_graph::Job) -> Reply {
@@ -75,7 +80,7 @@ fn a_snapshot_stands_for_the_journal_before_it() {
 }
 
 #[test]
-fn a_flow_that_changed_is_told_apart_at_the_entry_where_it_differs() {
+fn replay_names_the_entry_at_which_a_changed_flow_differs() {
     let whole = drive(start(&rounds()), false, flaky);
     let other = {
         let node = (
@@ -117,9 +122,9 @@ fn a_doubt_waits_for_a_verdict_and_takes_nothing_else() {
 fn an_edit_changes_the_state_before_the_step_asks() {
     let graph = rounds();
     let mut run = start(&graph);
-    let edited = run.edit(&json!({ "rounds": 2, "heard": null })).unwrap();
+    let edited = run.edit(&json!({ "rounds": 2, "received": null })).unwrap();
     let driven = drive_on(run, false, &flaky, vec![start(&graph).start_entry(), edited]);
-    assert_eq!(driven.output(), &json!([{ "round": 2 }, { "heard": 0 }]));
+    assert_eq!(driven.output(), &json!([{ "round": 2 }, { "received": 0 }]));
     assert_eq!(drive_on(rebuilt(&graph, &driven.journal), false, &echo, driven.journal.clone()).outcome, driven.outcome);
 
     let mut run = start(&graph);

@@ -28,7 +28,7 @@ fn greedy() -> Graph {
     Graph::of::<Recording>("greedy")
         .node("work", work, &["work", "answer"])
         .node("answer", answer, &[END])
-        .output(|d| json!(d.heard))
+        .output(|d| json!(d.received))
         .build()
         .unwrap()
 }
@@ -43,11 +43,11 @@ fn every_budget_is_hard_and_keeps_enough_for_the_answer() {
         (Budget { time_ms_max: Some(50), reserve: Reserve { time_ms: 10, ..Reserve::default() }, ..Budget::default() }, "time_ms_max", 4),
     ] {
         let driven = drive(with_budget(&greedy(), budget), false, |job| echo(job).using(each).taking_us(10_000));
-        let heard = driven.output().as_array().unwrap().clone();
-        assert_eq!(driven.names().iter().filter(|name| **name == "t").count(), works, "{name}: {heard:?}");
-        let refused = heard[heard.len() - 2].as_str().unwrap();
+        let received = driven.output().as_array().unwrap().clone();
+        assert_eq!(driven.names().iter().filter(|name| **name == "t").count(), works, "{name}: {received:?}");
+        let refused = received[received.len() - 2].as_str().unwrap();
         assert!(refused.starts_with("budget: ") && refused.contains(name), "{refused}");
-        assert_eq!(heard.last(), Some(&json!("the answer")), "{name}");
+        assert_eq!(received.last(), Some(&json!("the answer")), "{name}");
     }
 }
 
@@ -87,11 +87,11 @@ fn a_phase_has_one_clock_and_starts_it_anew() {
     };
     let build = |limit_ms| {
         let graph = Graph::of::<Recording>("g").node("think", step("work"), &["work", END]).node("work", step("think"), &["think", END]);
-        graph.phase("round", limit_ms, &["think", "work"]).output(|d| json!(d.heard)).build().unwrap()
+        graph.phase("round", limit_ms, &["think", "work"]).output(|d| json!(d.received)).build().unwrap()
     };
-    let heard = |limit_ms| drive(start(&build(limit_ms)), false, |job| echo(job).taking_us(10_000)).output().as_array().unwrap().clone();
-    assert!(heard(25).iter().all(|word| word == "ok"));
-    let tight = heard(10);
+    let received = |limit_ms| drive(start(&build(limit_ms)), false, |job| echo(job).taking_us(10_000)).output().as_array().unwrap().clone();
+    assert!(received(25).iter().all(|word| word == "ok"));
+    let tight = received(10);
     assert_eq!(tight.iter().filter(|word| *word == "ok").count(), 4);
     assert!(tight[1].as_str().unwrap().contains("phase round has used up its 10 ms"), "{tight:?}");
 }
@@ -108,7 +108,7 @@ fn a_run_may_have_its_own_limit_of_a_phase() {
 }
 
 #[test]
-fn a_deadline_never_outlives_its_phase_or_its_budget() {
+fn a_deadline_never_exceeds_its_phase_or_its_budget() {
     let ask = || {
         let mut ask = Ask::default();
         let first = ask.add(Request::from(tool("first", json!(1))).deadline_ms(90));
@@ -162,10 +162,10 @@ fn every_limit_has_its_name_in_its_error() {
         .limits(Limits { reply_bytes_max: 100, json_depth_max: 5, input_bytes_max: 50, ..Limits::default() })
         .build()
         .unwrap();
-    let heard = |value: Value| drive(start(&small), false, move |_| Reply::ok(value.clone())).output()[0].as_str().unwrap().to_owned();
-    assert!(heard(json!("x".repeat(200))).contains("reply_bytes_max = 100"));
-    assert!(heard(json!([[[[[[1]]]]]])).contains("json_depth_max = 5"));
-    let large = Run::start(&small, Start::new("one", "t", "r", json!({ "heard": ["x".repeat(99)] })));
+    let received = |value: Value| drive(start(&small), false, move |_| Reply::ok(value.clone())).output()[0].as_str().unwrap().to_owned();
+    assert!(received(json!("x".repeat(200))).contains("reply_bytes_max = 100"));
+    assert!(received(json!([[[[[[1]]]]]])).contains("json_depth_max = 5"));
+    let large = Run::start(&small, Start::new("one", "t", "r", json!({ "received": ["x".repeat(99)] })));
     assert!(matches!(large, Err(RunError::Input { why, .. }) if why.contains("input_bytes_max = 50")));
 
     let deep = one_step(|| Ask::one(agent("one", json!({})))).limits(Limits { depth_max: 3, ..Limits::default() }).build().unwrap();

@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 #[serde(default)]
 struct Recording {
     rounds: u32,
-    heard: Vec<Value>,
+    received: Vec<Value>,
 }
 
 impl Recording {
     fn hear(&mut self, replies: &Replies<'_>) {
         for reply in replies.iter() {
-            self.heard.push(match &reply.result {
+            self.received.push(match &reply.result {
                 Ok(value) => value.clone(),
                 Err(failure) => json!(failure.to_string()),
             });
@@ -41,7 +41,7 @@ fn one_step(ask: impl Fn() -> Ask + Send + Sync + 'static) -> baton_graph::Build
             Go::end()
         },
     );
-    Graph::of::<Recording>("one").node("only", node, &[END]).output(|diary| json!(diary.heard))
+    Graph::of::<Recording>("one").node("only", node, &[END]).output(|diary| json!(diary.received))
 }
 
 fn start(graph: &Graph) -> Run {
@@ -105,7 +105,7 @@ fn echo(job: &Job) -> Reply {
 }
 
 fn kinds(events: &[NumberedEvent]) -> String {
-    let kind = |told: &NumberedEvent| match &told.event {
+    let kind = |numbered: &NumberedEvent| match &numbered.event {
         Event::Started { .. } => 'S',
         Event::Entered { .. } => 'e',
         Event::Asked { .. } => 'a',

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use crate::{Recording, drive, echo, one_step, start};
 
 fn note(value: Value) -> Note {
-    Note { kind: "heard".into(), key: json!("k"), value, reach: NoteScope::User, ms_max: None }
+    Note { kind: "received".into(), key: json!("k"), value, reach: NoteScope::User, ms_max: None }
 }
 
 /// Stores what it received, beginning with the messages of earlier runs.
@@ -17,13 +17,13 @@ fn remembering(ends_well: bool) -> Graph {
         },
     );
     let recall = |input: &mut Value, context: &Context| {
-        input["heard"] = context.notes.iter().map(|note| note.value.clone()).collect();
+        input["received"] = context.notes.iter().map(|note| note.value.clone()).collect();
         !context.notes.is_empty()
     };
     Graph::of::<Recording>("one")
         .node("only", node, &[END])
         .recall(recall)
-        .keep(|diary| diary.heard.iter().cloned().map(note).collect())
+        .keep(|diary| diary.received.iter().cloned().map(note).collect())
         .build()
         .unwrap()
 }

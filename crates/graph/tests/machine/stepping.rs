@@ -31,7 +31,7 @@ fn the_order_of_replies_does_not_change_the_state() {
 }
 
 #[test]
-fn what_needs_a_failed_effect_is_skipped_unless_it_says_otherwise() {
+fn what_needs_a_failed_effect_is_skipped_unless_it_allows_failures() {
     let ask = || {
         let mut ask = Ask::default();
         let bad = ask.add(tool("bad", json!({})));
@@ -122,14 +122,14 @@ fn cancelling_ends_it_once() {
 }
 
 #[test]
-fn notes_and_messages_are_told_in_place() {
+fn notes_and_messages_are_published_in_order() {
     let node = (|_: &Recording| Ask::nothing(), |_: &mut Recording, _: &Replies<'_>| Go::end().note("plan", json!([1])).say("assistant", "hello"));
     let graph = Graph::of::<Recording>("g").node("n", node, &[END]).build().unwrap();
     assert_eq!(kinds(&drive(start(&graph), false, echo).events), "SenmlE");
 }
 
 #[test]
-fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
+fn a_flow_may_fail_with_its_own_message_and_may_not_leave_its_graph() {
     let going = |go: fn() -> Go| {
         let graph = Graph::of::<Recording>("g")
             .node("a", (|_: &Recording| Ask::nothing(), move |_: &mut Recording, _: &Replies<'_>| go()), &["b"])
@@ -147,7 +147,7 @@ fn a_flow_may_give_up_in_its_own_words_and_may_not_leave_its_drawing() {
 }
 
 #[test]
-fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign() {
+fn output_of_tools_taints_a_run_unless_the_handler_states_that_none_of_it_is_foreign() {
     let hear = |diary: &mut Recording, replies: &Replies<'_>| diary.hear(replies);
     let list = (
         |_: &Recording| Ask::one(tool("list", json!({}))),
@@ -177,7 +177,7 @@ fn output_of_tools_taints_a_run_unless_the_world_says_that_none_of_it_is_foreign
 }
 
 #[test]
-fn private_text_is_known_to_later_steps_and_to_what_is_filled_from_it() {
+fn private_text_is_tracked_in_later_steps_and_in_what_is_filled_from_it() {
     const FOUND: &str = "https://found.example/a";
     let next = |to: Option<&'static str>| move |_: &mut Recording, _: &Replies<'_>| to.map_or_else(Go::end, Go::to);
     // In one step: a model is given what `read` replied, and `open` what the model made of it.

@@ -17,7 +17,7 @@ use crate::{Corpus, Model, Passage};
 const VECTORS_MAX: Duration = Duration::from_secs(3600);
 
 /// `home` keeps the index and its vectors; with the same data only the questions take time.
-pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String)) -> Result<Measured, String> {
+pub fn docs(data: &Path, home: &Path, model: &Model, report: &mut dyn FnMut(String)) -> Result<Measured, String> {
     let set = if data.is_dir() { beir(data)? } else { questions(data)? };
     let corpus = Corpus::open(home, model).map_err(|error| error.to_string())?;
     let began = Instant::now();
@@ -32,8 +32,8 @@ pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String
     }
     change.commit().map_err(|error| error.to_string())?;
     let index_seconds = began.elapsed().as_secs_f64();
-    tell(format!("{} passages are searchable after {index_seconds:.1} s; links are worth {:.2} here", set.passages.len(), corpus.links_worth()));
-    let progress = wait(tell, |limit| corpus.wait(limit))?;
+    report(format!("{} passages are searchable after {index_seconds:.1} s; links are worth {:.2} here", set.passages.len(), corpus.links_worth()));
+    let progress = wait(report, |limit| corpus.wait(limit))?;
     let find = |question: &str| {
         let answer = corpus.search(question, 20).map_err(|error| error.to_string())?;
         Ok(answer.hits.iter().filter_map(|hit| hit.file.parse::<usize>().ok()).collect())
@@ -50,7 +50,7 @@ pub fn docs(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String
 }
 
 /// Waits for the vectors and reports progress.
-pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) -> crate::Progress) -> Result<crate::Progress, String> {
+pub(super) fn wait(report: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) -> crate::Progress) -> Result<crate::Progress, String> {
     let began = Instant::now();
     loop {
         let progress = wait(Duration::from_secs(5));
@@ -58,7 +58,9 @@ pub(super) fn wait(tell: &mut dyn FnMut(String), mut wait: impl FnMut(Duration) 
             State::Failed(why) => return Err(format!("{why}; --no-vectors measures without them")),
             State::Off | State::Ready => return Ok(progress),
             _ if began.elapsed() > VECTORS_MAX => return Err("the vectors took too long".into()),
-            state => tell(format!("vectors: {state:?}, {} of {} ({:.0}/s)", progress.done, progress.total, progress.per_second.unwrap_or_default())),
+            state => {
+                report(format!("vectors: {state:?}, {} of {} ({:.0}/s)", progress.done, progress.total, progress.per_second.unwrap_or_default()))
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ const FOUND: usize = 8;
 const SEARCHES: usize = 2;
 
 /// `home` keeps the vectors of the tools.
-pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(String)) -> Result<Measured, String> {
+pub fn tools(data: &Path, home: &Path, model: &Model, report: &mut dyn FnMut(String)) -> Result<Measured, String> {
     let read = |name: &str| -> Result<Value, String> {
         let path = data.join(name);
         let text = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -42,8 +42,8 @@ pub fn tools(data: &Path, home: &Path, model: &Model, tell: &mut dyn FnMut(Strin
     let began = Instant::now();
     let index = Tools::new(&list, model, Some(&home.join("tools"))).map_err(|error| error.to_string())?;
     let index_seconds = began.elapsed().as_secs_f64();
-    tell(format!("{} tools are searchable after {index_seconds:.2} s", list.len()));
-    let progress = docs::wait(tell, |limit| index.wait(limit))?;
+    report(format!("{} tools are searchable after {index_seconds:.2} s", list.len()));
+    let progress = docs::wait(report, |limit| index.wait(limit))?;
     let measured = measure(&questions, |question| Ok(index.search(question, 20).into_iter().map(|hit| list[hit.index].name.clone()).collect()))?;
     let names_of =
         |query: &str, size: usize| index.search(query, size).into_iter().map(|hit| list[hit.index].name.clone()).collect::<HashSet<String>>();

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_xml_says_so() {
+    fn broken_xml_is_an_error() {
         assert!(matches!(read(&packed(b"<w:p><w:t>a</w:p>"), LIMITS), Err(Skipped::Broken(_))));
     }
 }

@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_know_their_headings_and_lines() {
+    fn blocks_have_their_headings_and_lines() {
         let text = "---\ntitle: \"The guide\"\n---\n\n# Start\n\nOne\ntwo.\n\n## Next *step*\n\n- a [link](other.md#x)\n- b\n\n```rust\n# not a heading\n```\n\nAgain\n=====\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
         let document = read(text);
         assert_eq!(document.title, "The guide");

@@ -69,7 +69,7 @@ impl Document {
 /// Why a file is not in the index.
 #[derive(Clone, Debug, PartialEq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum Skipped {
     #[error("larger than {bytes_max} bytes")]
     TooLarge { bytes_max: u64 },
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_why() {
+    fn unreadable_files_are_errors_with_a_reason() {
         let cases: [(&str, &[u8], &str); 9] = [
             ("a.md", b"", "nothing to read"),
             ("a.txt", b"--- ***", "nothing to read"),

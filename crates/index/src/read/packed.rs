@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_document_comes_back_as_it_was() {
+    fn a_document_is_read_as_it_was_written() {
         let shared: HeadingPath = vec!["A".to_owned(), "B".to_owned()].into();
         let block = |headings: &HeadingPath, text: &str| Block {
             headings: headings.clone(),

@@ -42,7 +42,7 @@ struct Ready {
     net: Net,
     /// One thread for a question: it is a single text, computed in some milliseconds.
     asking: rayon::ThreadPool,
-    /// Background work on all cores, with the lowest priority: whoever waits for something has the cores first.
+    /// Background work on all cores, with the lowest priority: work that somebody waits for has the cores first.
     filling: rayon::ThreadPool,
 }
 
@@ -164,11 +164,11 @@ pub(crate) struct Filler {
 
 struct Shared {
     model: Model,
-    shelf: Arc<VectorCache>,
+    cache: Arc<VectorCache>,
     /// Where other servers compute the same vectors.
     work: OnceLock<Arc<dyn SharedWork>>,
     stop: AtomicBool,
-    desk: Mutex<FillQueue>,
+    queue: Mutex<FillQueue>,
     changed: Condvar,
 }
 
@@ -178,14 +178,14 @@ struct FillQueue {
 }
 
 impl Filler {
-    pub(crate) fn new(model: Model, shelf: Arc<VectorCache>) -> Self {
+    pub(crate) fn new(model: Model, cache: Arc<VectorCache>) -> Self {
         let progress = Progress { state: State::Off, done: 0, total: 0, per_second: None };
         let shared = Arc::new(Shared {
             model,
-            shelf,
+            cache,
             work: OnceLock::new(),
             stop: AtomicBool::new(false),
-            desk: Mutex::new(FillQueue { next: None, progress }),
+            queue: Mutex::new(FillQueue { next: None, progress }),
             changed: Condvar::new(),
         });
         let thread = shared.model.is_wanted().then(|| {
@@ -195,7 +195,7 @@ impl Filler {
         let thread = match thread.transpose() {
             Ok(thread) => thread,
             Err(error) => {
-                shared.tell(State::Failed(format!("no thread for vectors: {error}")));
+                shared.set_state(State::Failed(format!("no thread for vectors: {error}")));
                 None
             }
         };
@@ -209,32 +209,32 @@ impl Filler {
 
     /// Replaces the current corpus.
     pub(crate) fn fill(&self, corpus: Arc<dyn Corpus>) {
-        let mut desk = self.shared.desk();
+        let mut queue = self.shared.queue();
         let total = corpus.total();
-        desk.progress.total = total;
-        desk.progress.done = total - corpus.missing().len();
-        if self.thread.is_some() && !matches!(desk.progress.state, State::Failed(_)) {
-            desk.progress.state = if total == desk.progress.done && self.shared.model.is_ready() { State::Ready } else { State::Loading };
-            desk.next = Some(corpus);
+        queue.progress.total = total;
+        queue.progress.done = total - corpus.missing().len();
+        if self.thread.is_some() && !matches!(queue.progress.state, State::Failed(_)) {
+            queue.progress.state = if total == queue.progress.done && self.shared.model.is_ready() { State::Ready } else { State::Loading };
+            queue.next = Some(corpus);
             self.shared.changed.notify_all();
         }
     }
 
     pub(crate) fn progress(&self) -> Progress {
-        self.shared.desk().progress.clone()
+        self.shared.queue().progress.clone()
     }
 
     /// Blocks until there is nothing to do, or until the limit.
     pub(crate) fn wait(&self, limit: Duration) -> Progress {
         let began = Instant::now();
-        let mut desk = self.shared.desk();
+        let mut queue = self.shared.queue();
         loop {
-            let is_over = matches!(desk.progress.state, State::Off | State::Ready | State::Failed(_)) && desk.next.is_none();
+            let is_over = matches!(queue.progress.state, State::Off | State::Ready | State::Failed(_)) && queue.next.is_none();
             let left = limit.saturating_sub(began.elapsed());
             if is_over || left.is_zero() {
-                return desk.progress.clone();
+                return queue.progress.clone();
             }
-            desk = self.shared.changed.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }
@@ -243,7 +243,7 @@ impl Drop for Filler {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         // Under the lock, otherwise a thread about to wait would miss it.
-        drop(self.shared.desk());
+        drop(self.shared.queue());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -254,12 +254,12 @@ impl Drop for Filler {
 }
 
 impl Shared {
-    fn desk(&self) -> MutexGuard<'_, FillQueue> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    fn queue(&self) -> MutexGuard<'_, FillQueue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, state: State) {
-        self.desk().progress.state = state;
+    fn set_state(&self, state: State) {
+        self.queue().progress.state = state;
         self.changed.notify_all();
     }
 
@@ -268,33 +268,33 @@ impl Shared {
         while let Some(corpus) = self.next() {
             if let Err(why) = self.fill(&*corpus, &mut pace) {
                 tracing::warn!(why, "vectors are left out");
-                self.tell(State::Failed(why));
+                self.set_state(State::Failed(why));
                 return;
             }
         }
     }
 
     fn next(&self) -> Option<Arc<dyn Corpus>> {
-        let mut desk = self.desk();
+        let mut queue = self.queue();
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(corpus) = desk.next.take() {
+            if let Some(corpus) = queue.next.take() {
                 return Some(corpus);
             }
-            desk = self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner);
+            queue = self.changed.wait(queue).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
     fn fill(&self, corpus: &dyn Corpus, pace: &mut Pace) -> Result<(), String> {
         let inner = self.model.0.as_ref().ok_or("no vectors are wanted")?;
-        self.tell(State::Loading);
+        self.set_state(State::Loading);
         inner.load()?;
         let ready = self.model.ready().ok_or("the weights were not loaded")?;
         let missing = corpus.missing();
         let mut done = corpus.total() - missing.len();
-        self.tell(State::Filling);
+        self.set_state(State::Filling);
         let mut windows: VecDeque<Vec<(u32, Key)>> = missing.chunks(WINDOW_ROWS).map(<[_]>::to_vec).collect();
         let mut elsewhere = Vec::new();
         loop {
@@ -313,7 +313,7 @@ impl Shared {
                 None => Taken { rows: window, ours: HashSet::new() },
             };
             if window.is_empty() {
-                self.desk().progress.done = done;
+                self.queue().progress.done = done;
                 continue;
             }
             let (mut rows, mut texts) = (Vec::with_capacity(window.len()), Vec::with_capacity(window.len()));
@@ -324,31 +324,31 @@ impl Shared {
                     texts.push(ready.net.tokens(&text)?);
                 }
             }
-            if self.stop.load(Ordering::Relaxed) || self.desk().next.is_some() {
+            if self.stop.load(Ordering::Relaxed) || self.queue().next.is_some() {
                 return Ok(());
             }
             let began = Instant::now();
             let vectors = ready.filling.install(|| ready.net.encode(texts));
             pace.add(rows.len(), began.elapsed());
             let keyed: Vec<(Key, Vec<f32>)> = rows.iter().map(|(_, key)| *key).zip(vectors).collect();
-            let slots = self.shelf.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
+            let slots = self.cache.add(&keyed).map_err(|error| format!("the vectors cannot be written: {error}"))?;
             for ((row, _), slot) in rows.iter().zip(&slots) {
                 corpus.filled(*row, *slot);
             }
             if let Some(work) = self.work.get().filter(|_| !ours.is_empty()) {
                 let own = rows.iter().zip(&slots).filter(|((_, key), _)| ours.contains(key));
-                let kept: Vec<(Key, Vec<u8>)> = own.filter_map(|((_, key), slot)| Some((*key, self.shelf.record(*slot)?))).collect();
+                let kept: Vec<(Key, Vec<u8>)> = own.filter_map(|((_, key), slot)| Some((*key, self.cache.record(*slot)?))).collect();
                 work.keep_vectors(&kept);
             }
             done += rows.len();
-            let mut desk = self.desk();
-            desk.progress.done = done;
-            desk.progress.per_second = pace.per_second();
-            drop(desk);
+            let mut queue = self.queue();
+            queue.progress.done = done;
+            queue.progress.per_second = pace.per_second();
+            drop(queue);
             self.changed.notify_all();
         }
-        if self.desk().next.is_none() {
-            self.tell(State::Ready);
+        if self.queue().next.is_none() {
+            self.set_state(State::Ready);
         }
         Ok(())
     }
@@ -373,7 +373,7 @@ impl Shared {
     ) -> Result<Taken, String> {
         let keys: Vec<Key> = window.iter().map(|(_, key)| *key).collect();
         let SharedVectors { known, ours, elsewhere: others } = work.vectors(&keys);
-        let slots = self.shelf.add_records(&known).map_err(|error| format!("the vectors cannot be written: {error}"))?;
+        let slots = self.cache.add_records(&known).map_err(|error| format!("the vectors cannot be written: {error}"))?;
         let others: HashSet<Key> = others.into_iter().collect();
         let mut rows = Vec::new();
         for (row, key) in window {
@@ -389,19 +389,19 @@ impl Shared {
         Ok(Taken { rows, ours: ours.into_iter().collect() })
     }
 
-    /// Waits, and says whether there is something else to do by then.
+    /// Waits, and returns whether there is something else to do by then.
     fn is_interrupted_within(&self, pause: Duration) -> bool {
         let until = Instant::now() + pause;
-        let mut desk = self.desk();
+        let mut queue = self.queue();
         loop {
-            if self.stop.load(Ordering::Relaxed) || desk.next.is_some() {
+            if self.stop.load(Ordering::Relaxed) || queue.next.is_some() {
                 return true;
             }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
             }
-            desk = self.changed.wait_timeout(desk, left).unwrap_or_else(PoisonError::into_inner).0;
+            queue = self.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 }

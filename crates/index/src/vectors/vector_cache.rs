@@ -1,7 +1,7 @@
 //! A cache of vectors: a text's hash leads to 384 signed bytes and a scale.
 //!
 //! The file is a header and records, and is only appended to. A record truncated by a crash is cut off at the next opening; a file of
-//! another model or version is created again, since everything in it can be recomputed. Text that moves or comes back finds its vector.
+//! another model or version is created again, since everything in it can be recomputed. Text that is moved or restored finds its vector.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn bytes_are_close_to_the_numbers() {
-        let shelf = VectorCache::default();
+        let cache = VectorCache::default();
         let vectors: Vec<_> = (0..20).map(|seed| (key(&seed.to_string()), vector(seed))).collect();
-        shelf.add(&vectors).unwrap();
-        for (row, score) in shelf.scores(&vector(3), (0..20).map(|row| (row, row))) {
+        cache.add(&vectors).unwrap();
+        for (row, score) in cache.scores(&vector(3), (0..20).map(|row| (row, row))) {
             let exact: f32 = vector(3).iter().zip(vector(row as usize)).map(|(a, b)| a * b).sum();
             assert!((score - exact).abs() < 0.01, "{row}: {score} {exact}");
         }
@@ -199,11 +199,11 @@ mod tests {
         let path = folder.path().join("vectors");
         VectorCache::open(&path).unwrap().add(&[(1, vector(1)), (2, vector(2))]).unwrap();
         OpenOptions::new().append(true).open(&path).unwrap().write_all(b"half a record").unwrap();
-        let shelf = VectorCache::open(&path).unwrap();
-        assert_eq!((shelf.slot(1), shelf.slot(2), shelf.slot(3)), (Some(0), Some(1), None));
-        shelf.add(&[(3, vector(3)), (1, vector(1))]).unwrap();
-        let shelf = VectorCache::open(&path).unwrap();
-        assert_eq!((shelf.slot(2), shelf.slot(3)), (Some(1), Some(2)));
+        let cache = VectorCache::open(&path).unwrap();
+        assert_eq!((cache.slot(1), cache.slot(2), cache.slot(3)), (Some(0), Some(1), None));
+        cache.add(&[(3, vector(3)), (1, vector(1))]).unwrap();
+        let cache = VectorCache::open(&path).unwrap();
+        assert_eq!((cache.slot(2), cache.slot(3)), (Some(1), Some(2)));
         assert_eq!(std::fs::metadata(&path).unwrap().len() as usize, HEAD.len() + 3 * RECORD_BYTES);
     }
 

@@ -63,7 +63,7 @@ impl Server {
         Ok(())
     }
 
-    /// Takes over what there is room for, and says whether that was all. A definition that is too large by itself is left out.
+    /// Takes over what there is room for, and returns whether that was all. A definition that is too large by itself is left out.
     fn take(&self, page: Vec<Tool>, tools: &mut Vec<Tool>, bytes_left: &mut usize) -> bool {
         for tool in page {
             let bytes = serde_json::to_vec(&tool).map_or(usize::MAX, |bytes| bytes.len());
@@ -103,14 +103,14 @@ impl Server {
     }
 
     fn store_tools(&self, tools: Vec<Tool>) {
-        let is_believed = self.is_believed();
+        let is_trusted = self.is_trusted();
         let tools = if self.name == REGISTRY { source::usable(tools) } else { tools };
-        let mut shelf = self.tools.write().unwrap_or_else(PoisonError::into_inner);
-        if shelf.len() == tools.len() && shelf.iter().zip(&tools).all(|(old, new)| old.tool == *new) {
+        let mut current = self.tools.write().unwrap_or_else(PoisonError::into_inner);
+        if current.len() == tools.len() && current.iter().zip(&tools).all(|(old, new)| old.tool == *new) {
             return;
         }
-        *shelf = Arc::new(tools.into_iter().map(|tool| Arc::new(Entry::new(&self.name, tool, is_believed))).collect());
-        drop(shelf);
+        *current = Arc::new(tools.into_iter().map(|tool| Arc::new(Entry::new(&self.name, tool, is_trusted))).collect());
+        drop(current);
         self.notify_changed();
     }
 }

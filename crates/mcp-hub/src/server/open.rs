@@ -164,7 +164,7 @@ impl NotStarted {
     }
 }
 
-/// The end of a chain of errors says most, and says it shortest.
+/// The last error of a chain is the most specific and the shortest.
 fn deepest(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
     loop {

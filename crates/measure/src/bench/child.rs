@@ -13,7 +13,7 @@ use service::wiring;
 
 use super::durable::median;
 use super::flow;
-use super::ground::{BenchSetup, Found, Sizes, on_disk, peak_mb, replay, us_since, whole};
+use super::setup::{BenchSetup, Found, Sizes, on_disk, peak_mb, replay, us_since, whole};
 use super::wrong;
 
 /// The other side of `runs1000` and `cold`: this program again, as a measured process
@@ -58,24 +58,24 @@ impl Child {
 }
 
 /// A thousand runs that mostly wait, with each step on disk.
-pub(crate) fn runs1000(ground: &BenchSetup) -> Result<Found> {
-    let place = ground.place()?;
-    let said = spawn(ground, "runs1000", place.path())?;
-    let replayed = replay_there(place.path(), &said.run, flow::events(ground.sizes.crowd_steps, 1))?;
-    Ok(Found { numbers: vec![("runs1000_ms", said.ms), ("runs1000_rss_mb", said.peak_mb)], replayed: Some(replayed) })
+pub(crate) fn runs1000(setup: &BenchSetup) -> Result<Found> {
+    let place = setup.place()?;
+    let report = spawn(setup, "runs1000", place.path())?;
+    let replayed = replay_there(place.path(), &report.run, flow::events(setup.sizes.concurrent_run_steps, 1))?;
+    Ok(Found { numbers: vec![("runs1000_ms", report.ms), ("runs1000_rss_mb", report.peak_mb)], replayed: Some(replayed) })
 }
 
 /// Time from process start to its first step with a new database, and to its exit; medians.
-pub(crate) fn cold(ground: &BenchSetup) -> Result<Found> {
+pub(crate) fn cold(setup: &BenchSetup) -> Result<Found> {
     let (mut times, mut whole_times, mut peaks, mut last) = (Vec::new(), Vec::new(), Vec::new(), None);
-    for _ in 0..ground.sizes.starts {
-        let place = ground.place()?;
+    for _ in 0..setup.sizes.starts {
+        let place = setup.place()?;
         let started = Instant::now();
-        let said = spawn(ground, "cold", place.path())?;
-        times.push(said.at.duration_since(started).as_secs_f64() * 1e3);
+        let report = spawn(setup, "cold", place.path())?;
+        times.push(report.at.duration_since(started).as_secs_f64() * 1e3);
         whole_times.push(us_since(started) / 1e3);
-        peaks.push(said.peak_mb);
-        last = Some(replay_there(place.path(), &said.run, flow::events(1, 1))?);
+        peaks.push(report.peak_mb);
+        last = Some(replay_there(place.path(), &report.run, flow::events(1, 1))?);
     }
     let numbers = vec![("cold_start_ms", median(times)), ("cold_process_ms", median(whole_times)), ("cold_start_rss_mb", median(peaks))];
     Ok(Found { numbers, replayed: last })
@@ -84,10 +84,10 @@ pub(crate) fn cold(ground: &BenchSetup) -> Result<Found> {
 async fn run_many(path: &Path, sizes: Sizes) -> Result<()> {
     let engine = on_disk(path)?;
     let started = Instant::now();
-    let runs: Vec<_> = (0..sizes.crowd)
+    let runs: Vec<_> = (0..sizes.concurrent_runs)
         .map(|_| {
             let engine = engine.clone();
-            tokio::spawn(async move { whole(&engine, "naps", flow::left(sizes.crowd_steps)).await })
+            tokio::spawn(async move { whole(&engine, "naps", flow::left(sizes.concurrent_run_steps)).await })
         })
         .collect();
     let mut last = None;
@@ -113,21 +113,21 @@ fn print_result(run: RunId, ms: f64) -> Result<()> {
     Ok(out.flush()?)
 }
 
-fn spawn(ground: &BenchSetup, what: &str, place: &Path) -> Result<ChildReport> {
+fn spawn(setup: &BenchSetup, what: &str, place: &Path) -> Result<ChildReport> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "child", what]).arg(place).args(ground.sizes.is_quick.then_some("--quick"));
+    command.args(["bench", "child", what]).arg(place).args(setup.sizes.is_quick.then_some("--quick"));
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
     let mut line = String::new();
     if let Some(out) = child.stdout.take() {
         BufReader::new(out).read_line(&mut line)?;
     }
     // Parsed immediately: it records the time.
-    let said = serde_json::from_str(&line);
+    let report = serde_json::from_str(&line);
     let status = child.wait()?;
     if !status.success() {
         return Err(wrong(format!("the measured process ended with {status}")));
     }
-    said.map_err(wrong)
+    report.map_err(wrong)
 }
 
 fn replay_there(place: &Path, run: &RunId, events: u64) -> Result<Replayed> {

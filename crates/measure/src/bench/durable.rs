@@ -12,18 +12,18 @@ use service::wiring;
 use store::{Durability, SqliteSettings, SqliteStore};
 
 use super::flow::{self, MESSAGE_BYTES};
-use super::ground::{BenchSetup, Found, bytes_in, on_disk, over, replay, us_since, whole};
+use super::setup::{BenchSetup, Found, bytes_in, on_disk, over, replay, us_since, whole};
 use super::wrong;
 
 const TOGETHER: u64 = 64;
 
 /// The lower bound: one page appended to a file and synced, median of many.
-pub(crate) fn fsync(ground: &BenchSetup) -> Result<Found> {
-    let place = ground.place()?;
+pub(crate) fn fsync(setup: &BenchSetup) -> Result<Found> {
+    let place = setup.place()?;
     let mut file = OpenOptions::new().create(true).append(true).open(place.path().join("bare"))?;
     let page = [0x5a; 4_096];
     let mut times = Vec::new();
-    for _ in 0..ground.sizes.fsyncs {
+    for _ in 0..setup.sizes.fsyncs {
         let started = Instant::now();
         file.write_all(&page)?;
         file.sync_data()?;
@@ -33,9 +33,9 @@ pub(crate) fn fsync(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// Concurrent runs share their commits.
-pub(crate) fn together(ground: &BenchSetup) -> Result<Found> {
-    let steps = ground.sizes.durable_steps;
-    let place = ground.place()?;
+pub(crate) fn together(setup: &BenchSetup) -> Result<Found> {
+    let steps = setup.sizes.durable_steps;
+    let place = setup.place()?;
     wiring::block_on_all_cores(async {
         let engine = on_disk(&place.path().join("bench.db"))?;
         whole(&engine, "effects", flow::left(1)).await?;
@@ -57,9 +57,9 @@ pub(crate) fn together(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// A single run pays for every commit itself.
-pub(crate) fn alone(ground: &BenchSetup) -> Result<Found> {
-    let steps = ground.sizes.alone_steps;
-    let place = ground.place()?;
+pub(crate) fn alone(setup: &BenchSetup) -> Result<Found> {
+    let steps = setup.sizes.alone_steps;
+    let place = setup.place()?;
     wiring::block_on(async {
         let engine = on_disk(&place.path().join("bench.db"))?;
         whole(&engine, "effects", flow::left(1)).await?;
@@ -71,9 +71,9 @@ pub(crate) fn alone(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// Size on disk of a run whose state keeps a message from every step.
-pub(crate) fn journal500(ground: &BenchSetup) -> Result<Found> {
-    let steps = ground.sizes.journal_steps;
-    let place = ground.place()?;
+pub(crate) fn journal500(setup: &BenchSetup) -> Result<Found> {
+    let steps = setup.sizes.journal_steps;
+    let place = setup.place()?;
     let replayed = wiring::block_on(async {
         let engine = on_disk(&place.path().join("bench.db"))?;
         let run = whole(&engine, "grow", json!({ "left": steps, "asks": false })).await?;
@@ -84,9 +84,9 @@ pub(crate) fn journal500(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// A long run that waits for a person: its size, and the time to open it in another process.
-pub(crate) fn journal10000(ground: &BenchSetup) -> Result<Found> {
-    let steps = ground.sizes.long_steps;
-    let place = ground.place()?;
+pub(crate) fn journal10000(setup: &BenchSetup) -> Result<Found> {
+    let steps = setup.sizes.long_steps;
+    let place = setup.place()?;
     let path = place.path().join("bench.db");
     let run = wiring::block_on(async {
         // Only the final state is measured, so no sync is needed on the way.

@@ -8,11 +8,11 @@ use service::Result;
 use service::wiring;
 
 use super::flow::{self, FAN};
-use super::ground::{BenchSetup, Found, in_memory, replay, us_since, whole};
+use super::setup::{BenchSetup, Found, in_memory, replay, us_since, whole};
 
 /// Steps without effects; then the same with a watcher of every event.
-pub(crate) fn steps(ground: &BenchSetup) -> Result<Found> {
-    let (runs, steps) = (ground.sizes.runs, ground.sizes.steps);
+pub(crate) fn steps(setup: &BenchSetup) -> Result<Found> {
+    let (runs, steps) = (setup.sizes.runs, setup.sizes.steps);
     let (us, replayed) = one_after_the_other("steps", runs, &flow::left(steps), flow::events(steps, 0))?;
     let watched_us = wiring::block_on(async {
         let engine = in_memory()?;
@@ -36,15 +36,15 @@ pub(crate) fn steps(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// Steps with one effect each, which is answered immediately.
-pub(crate) fn effects(ground: &BenchSetup) -> Result<Found> {
-    let (runs, steps) = (ground.sizes.runs.div_ceil(10), ground.sizes.steps);
+pub(crate) fn effects(setup: &BenchSetup) -> Result<Found> {
+    let (runs, steps) = (setup.sizes.runs.div_ceil(10), setup.sizes.steps);
     let (us, replayed) = one_after_the_other("effects", runs, &flow::left(steps), flow::events(steps, 1))?;
     Ok(Found { numbers: vec![("step_effect_us", us / (runs * steps) as f64)], replayed: Some(replayed) })
 }
 
 /// One step with a hundred effects that continues when all are answered.
-pub(crate) fn fanout(ground: &BenchSetup) -> Result<Found> {
-    let fans = ground.sizes.fans;
+pub(crate) fn fanout(setup: &BenchSetup) -> Result<Found> {
+    let fans = setup.sizes.fans;
     let (us, replayed) = one_after_the_other("fan", fans, &flow::left(1), flow::events(1, FAN))?;
     Ok(Found { numbers: vec![("fanout100_us", us / fans as f64)], replayed: Some(replayed) })
 }

@@ -12,7 +12,6 @@ mod child;
 mod durable;
 mod flow;
 mod flows;
-mod ground;
 mod langgraph_api;
 mod memory;
 pub(crate) mod models;
@@ -21,6 +20,7 @@ mod protocols;
 mod report;
 mod scale;
 mod server;
+mod setup;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -28,8 +28,8 @@ use std::path::PathBuf;
 use service::{GlobalArgs, Result, ServiceError};
 use terminal::remark;
 
-use ground::{BenchSetup, Found, Sizes};
 use report::Numbers;
+use setup::{BenchSetup, Found, Sizes};
 
 /// Measure Baton on this machine
 #[derive(clap::Subcommand)]
@@ -78,7 +78,7 @@ pub(crate) struct BenchOptions {
 }
 
 impl BenchOptions {
-    fn ground(&self) -> Result<BenchSetup> {
+    fn setup(&self) -> Result<BenchSetup> {
         BenchSetup::new(self.dir.as_deref(), if self.quick { Sizes::QUICK } else { Sizes::FULL })
     }
 }
@@ -131,25 +131,25 @@ impl Bench {
 
 impl EngineBench {
     fn run(self) -> Result<()> {
-        let (ground, rounds) = (self.how.ground()?, self.how.rounds);
+        let (setup, rounds) = (self.how.setup()?, self.how.rounds);
         let rows: Vec<&Row> = ROWS.iter().filter(|row| self.only.is_empty() || self.only.contains(&row.name)).collect();
         let peer = self.versus.map(|peer| peer.ready()).transpose()?;
         let (mut ours, mut theirs, mut replays) = (Numbers::new(), Numbers::new(), BTreeMap::new());
         for round in 1..=rounds {
             for row in &rows {
                 remark(&format!("round {round} of {rounds}: {}", row.name));
-                let found = (row.measure)(&ground)?;
+                let found = (row.measure)(&setup)?;
                 report::keep_best(&report::ENGINE, &mut ours, found.numbers);
                 if let Some(replayed) = found.replayed {
                     replays.insert(row.name, replayed);
                 }
                 if let (Some(peer), Some(script)) = (&peer, row.peer) {
-                    report::keep_best(&report::ENGINE, &mut theirs, peer.measure(row.name, script, &ground)?);
+                    report::keep_best(&report::ENGINE, &mut theirs, peer.measure(row.name, script, &setup)?);
                 }
             }
         }
         let theirs = peer.map(|peer| (peer.version(), theirs));
-        let report = report::Report { table: &report::ENGINE, ours, theirs, replays, host: ground.host(), rounds };
+        let report = report::Report { table: &report::ENGINE, ours, theirs, replays, host: setup.host(), rounds };
         report.print(self.how.json)
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use service::{Result, ServiceError};
 use terminal::remark;
 
-use super::ground::BenchSetup;
 use super::report::ENGINE;
+use super::setup::BenchSetup;
 use super::wrong;
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -57,12 +57,12 @@ impl Ready {
     }
 
     /// Runs a script in a separate process; it prints one JSON object with our keys.
-    pub(crate) fn measure(&self, name: &str, script: &str, ground: &BenchSetup) -> Result<Vec<(&'static str, f64)>> {
-        let place = ground.place()?;
+    pub(crate) fn measure(&self, name: &str, script: &str, setup: &BenchSetup) -> Result<Vec<(&'static str, f64)>> {
+        let place = setup.place()?;
         let path = place.path().join(format!("{name}.py"));
         std::fs::write(&path, script)?;
         let mut command = Command::new(&self.python);
-        command.arg(&path).args(ground.sizes.is_quick.then_some("quick")).current_dir(place.path());
+        command.arg(&path).args(setup.sizes.is_quick.then_some("quick")).current_dir(place.path());
         // Otherwise it would look for a trace server.
         command.env("LANGSMITH_TRACING", "false").env("LANGCHAIN_TRACING_V2", "false");
         let printed = run(&mut command, "the peer's script failed")?;
@@ -79,8 +79,8 @@ fn run(command: &mut Command, need: &str) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<&str> = said.lines().collect();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = text.lines().collect();
     let end = lines[lines.len().saturating_sub(8)..].join("\n  ");
     Err(ServiceError::Failed(format!("{program} failed ({}); {need}:\n  {end}", output.status)))
 }

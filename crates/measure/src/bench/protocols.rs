@@ -81,9 +81,9 @@ struct Measured {
 
 impl ProtocolsBench {
     pub(crate) fn run(self) -> Result<()> {
-        let ground = self.how.ground()?;
-        let place = ground.place()?;
-        let load = if ground.sizes.is_quick { Duration::from_millis(200) } else { LOAD };
+        let setup = self.how.setup()?;
+        let place = setup.place()?;
+        let load = if setup.sizes.is_quick { Duration::from_millis(200) } else { LOAD };
         let ours = Running::ours(place.path())?;
         let theirs = self.versus.contains(&Peer::Langserve).then(|| Running::theirs(place.path())).transpose()?;
         let graph_server = self.versus.contains(&Peer::Langgraph).then(|| langgraph_api::theirs(place.path())).transpose()?;
@@ -123,7 +123,7 @@ impl ProtocolsBench {
         let mut out = anstream::stdout();
         if self.how.json {
             report.insert("durability".into(), json!("baton: every run in SQLite, fsync before the answer; peer: none"));
-            report.insert("host".into(), json!(ground.host()));
+            report.insert("host".into(), json!(setup.host()));
             report.insert("rounds".into(), json!(self.how.rounds));
             writeln!(out, "{}", Value::Object(report))?;
             return Ok(());

@@ -14,7 +14,7 @@ use store_postgres::BenchSchema;
 use terminal::remark;
 
 use super::flow;
-use super::ground::{BenchSetup, over, replay, us_since, whole};
+use super::setup::{BenchSetup, over, replay, us_since, whole};
 use super::{BenchOptions, wrong};
 
 /// Measure the stores: steps a second and the time of a step, on SQLite and on Postgres, with few and with many threads stored
@@ -59,17 +59,17 @@ const NAPS: u64 = 10;
 
 impl ScaleBench {
     pub(crate) fn run(self, place: &GlobalArgs) -> Result<()> {
-        let ground = self.how.ground()?;
-        let folder = ground.place()?;
+        let setup = self.how.setup()?;
+        let folder = setup.place()?;
         wiring::block_on_all_cores(async {
             let mut report = BTreeMap::new();
             let open = |name: &str| SqliteStore::open(folder.path().join(name), SqliteSettings::default()).map(Arc::new);
-            report.insert("sqlite", self.measure("sqlite", [open("few.db")?, open("many.db")?], None, &ground).await?);
+            report.insert("sqlite", self.measure("sqlite", [open("few.db")?, open("many.db")?], None, &setup).await?);
             match place.shared()? {
                 Some(at) => {
                     let schemas = [BenchSchema::new(at.address()).await?, BenchSchema::new(at.address()).await?];
                     // Also after a failure the schemas are dropped.
-                    let measured = self.postgres(&schemas, &ground).await;
+                    let measured = self.postgres(&schemas, &setup).await;
                     for schema in schemas {
                         schema.drop_schema().await?;
                     }
@@ -77,7 +77,7 @@ impl ScaleBench {
                 }
                 None => remark("Postgres is not measured: --store or BATON_STORE names one"),
             }
-            let host = ground.host();
+            let host = setup.host();
             match self.how.json {
                 true => println!("{}", json!({ "host": host, "threads": self.threads, "together": self.together, "stores": report })),
                 false => print(&report),
@@ -86,22 +86,16 @@ impl ScaleBench {
         })
     }
 
-    async fn postgres(&self, schemas: &[BenchSchema; 2], ground: &BenchSetup) -> Result<Numbers> {
+    async fn postgres(&self, schemas: &[BenchSchema; 2], setup: &BenchSetup) -> Result<Numbers> {
         let [few, many] = schemas;
         let stores = [Arc::new(few.open().await?), Arc::new(many.open().await?)];
-        let mut found = self.measure("postgres", stores, Some(few), ground).await?;
-        found.insert("two_servers_ratio", self.two_servers(few, ground).await?);
+        let mut found = self.measure("postgres", stores, Some(few), setup).await?;
+        found.insert("two_servers_ratio", self.two_servers(few, setup).await?);
         Ok(found)
     }
 
     /// The same on two databases of one kind, one with few threads and one with many.
-    async fn measure<S: Store + Transfer>(
-        &self,
-        name: &str,
-        stores: [Arc<S>; 2],
-        bare: Option<&BenchSchema>,
-        ground: &BenchSetup,
-    ) -> Result<Numbers> {
+    async fn measure<S: Store + Transfer>(&self, name: &str, stores: [Arc<S>; 2], bare: Option<&BenchSchema>, setup: &BenchSetup) -> Result<Numbers> {
         let [few_store, many_store] = stores;
         let (few, many) = (over(few_store.clone())?, over(many_store.clone())?);
         for engine in [&few, &many] {
@@ -116,15 +110,15 @@ impl ScaleBench {
         let mut turns = TurnTimes::default();
         for _ in 0..self.how.rounds {
             if let Some(schema) = bare {
-                let rows = usize::try_from(ground.sizes.alone_steps).unwrap_or(usize::MAX);
-                let clients = if ground.sizes.is_quick { 2 } else { BARE_CLIENTS };
+                let rows = usize::try_from(setup.sizes.alone_steps).unwrap_or(usize::MAX);
+                let clients = if setup.sizes.is_quick { 2 } else { BARE_CLIENTS };
                 turns.add("bare_commit_us", schema.commits(1, rows, LINE_BYTES).await?.as_secs_f64() * 1e6 / rows as f64);
                 turns.add("bare_commits_per_s", (clients * rows) as f64 / schema.commits(clients, rows, LINE_BYTES).await?.as_secs_f64());
             }
-            turns.add("step_us", alone_us(&few, ground).await?);
-            turns.add("step_us_many_threads", alone_us(&many, ground).await?);
-            turns.add("steps_per_s", self.per_s(&few, ground).await?);
-            turns.add("steps_per_s_many_threads", self.per_s(&many, ground).await?);
+            turns.add("step_us", alone_us(&few, setup).await?);
+            turns.add("step_us_many_threads", alone_us(&many, setup).await?);
+            turns.add("steps_per_s", self.per_s(&few, setup).await?);
+            turns.add("steps_per_s_many_threads", self.per_s(&many, setup).await?);
         }
         let mut found = turns.best();
         found.insert("growth_ratio", turns.ratio("step_us_many_threads", "step_us"));
@@ -136,8 +130,8 @@ impl ScaleBench {
         Ok(found)
     }
 
-    async fn per_s(&self, engine: &Engine, ground: &BenchSetup) -> Result<f64> {
-        let steps = ground.sizes.durable_steps;
+    async fn per_s(&self, engine: &Engine, setup: &BenchSetup) -> Result<f64> {
+        let steps = setup.sizes.durable_steps;
         let started = Instant::now();
         let runs = (0..self.together).map(|_| {
             let engine = engine.clone();
@@ -148,14 +142,14 @@ impl ScaleBench {
     }
 
     /// Two engines with connections and places of their own, in this process, against one. What they wait for is the same database.
-    async fn two_servers(&self, schema: &BenchSchema, ground: &BenchSetup) -> Result<f64> {
+    async fn two_servers(&self, schema: &BenchSchema, setup: &BenchSetup) -> Result<f64> {
         let flows = || flow::all().map_err(wrong);
         let mut servers = Vec::new();
         for _ in 0..2 {
             let settings = Settings { runs_max: PLACES, ..Settings::default() };
             servers.push(Engine::new(Arc::new(schema.open().await?), Arc::new(flow::BenchHandler), flows()?, settings));
         }
-        let (times, naps) = if ground.sizes.is_quick { (1, 1) } else { (TIMES_TAKEN, NAPS) };
+        let (times, naps) = if setup.sizes.is_quick { (1, 1) } else { (TIMES_TAKEN, NAPS) };
         let mut turns = TurnTimes::default();
         for _ in 0..self.how.rounds {
             for (name, servers) in [("one", &servers[..1]), ("two", &servers[..])] {
@@ -177,8 +171,8 @@ impl ScaleBench {
 }
 
 /// One run, whose journal is run again.
-async fn alone_us(engine: &Engine, ground: &BenchSetup) -> Result<f64> {
-    let steps = ground.sizes.alone_steps;
+async fn alone_us(engine: &Engine, setup: &BenchSetup) -> Result<f64> {
+    let steps = setup.sizes.alone_steps;
     let started = Instant::now();
     let run = whole(engine, "effects", flow::left(steps)).await?;
     let us = us_since(started) / steps as f64;

@@ -31,8 +31,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use wire::api;
 
-use super::ground::{BenchSetup, in_memory, on_disk, replay, us_since};
 use super::report::{self, Goal, Number, Numbers, Report};
+use super::setup::{BenchSetup, in_memory, on_disk, replay, us_since};
 use super::{BenchOptions, flow, wrong};
 
 /// Measure the server: runs a second over HTTP, how long one takes, memory of idle watchers
@@ -87,13 +87,13 @@ const CONNECTING_MAX: usize = 64;
 
 impl ServerBench {
     pub(crate) fn run(self) -> Result<()> {
-        let ground = self.how.ground()?;
-        let is_quick = ground.sizes.is_quick;
+        let setup = self.how.setup()?;
+        let is_quick = setup.sizes.is_quick;
         let (time, watchers) = if is_quick { (FOR_QUICK, WATCHERS_QUICK.min(self.watchers)) } else { (FOR, self.watchers) };
         let (mut ours, mut replays) = (Numbers::new(), std::collections::BTreeMap::new());
         for round in 1..=self.how.rounds {
             remark(&format!("round {round} of {}: durable", self.how.rounds));
-            let place = ground.place()?;
+            let place = setup.place()?;
             let db = place.path().join("bench.db");
             let (run, numbers) = measured(Some(&db), self.clients, time)?;
             report::keep_best(&TABLE, &mut ours, ["durable_runs_s", "durable_p50_ms", "durable_p99_ms"].into_iter().zip(numbers));
@@ -103,8 +103,8 @@ impl ServerBench {
             report::keep_best(&TABLE, &mut ours, ["memory_runs_s", "memory_p50_ms", "memory_p99_ms"].into_iter().zip(numbers));
         }
         remark(&format!("{watchers} watchers"));
-        report::keep_best(&TABLE, &mut ours, [("watcher_kb", watched(&ground, watchers)?)]);
-        Report { table: &TABLE, ours, theirs: None, replays, host: ground.host(), rounds: self.how.rounds }.print(self.how.json)
+        report::keep_best(&TABLE, &mut ours, [("watcher_kb", watched(&setup, watchers)?)]);
+        Report { table: &TABLE, ours, theirs: None, replays, host: setup.host(), rounds: self.how.rounds }.print(self.how.json)
     }
 }
 
@@ -182,8 +182,8 @@ async fn answer<'a>(stream: &mut TcpStream, buffer: &'a mut Vec<u8>) -> Result<&
 }
 
 /// Kilobytes of the server's memory per watcher of one run that waits for a person.
-fn watched(ground: &BenchSetup, watchers: usize) -> Result<f64> {
-    let place = ground.place()?;
+fn watched(setup: &BenchSetup, watchers: usize) -> Result<f64> {
+    let place = setup.place()?;
     let server = ServerProcess::start(Some(&place.path().join("bench.db")))?;
     let address = server.address.clone();
     let end = wiring::block_on_all_cores(async {

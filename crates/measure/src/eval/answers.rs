@@ -31,7 +31,7 @@ use crate::Verdict;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Each question is one run of the flow, with the set's passages as documents. Exact match and F1 compare the short answer that leads the text with the
-few words of the known one; where a model gave none, the whole text, which then hardly ever matches. `holds` says how often the known answer stands
+few words of the known one; where a model gave none, the whole text, which then hardly ever matches. `holds` is how often the known answer stands
 in the text. A question with an empty \"answer\" is one that the passages do not answer: saying so is right, and any other answer is wrong.
 
 --model and --flow may be given several times; every flow is measured with every model, and with extraction.
@@ -142,7 +142,7 @@ async fn answer(engine: &Engine, flow: &str, question: &str, profile: ModelProfi
     }
 }
 
-/// Whether a text says that the passages contain no answer.
+/// Whether a text states that the passages contain no answer.
 fn is_abstention(text: &str) -> bool {
     let is_whole = [flows::NOT_ANSWERED, evidence::NOTHING_LEFT, models::extract::NOTHING_KNOWN].contains(&text.trim());
     is_whole || text.starts_with(flows::NOT_SUPPORTED)
@@ -160,11 +160,11 @@ impl Measured {
         let text = output["answer"].as_str().unwrap_or_default();
         let body = evidence::answer_body(text, true);
         let citations = evidence::citations(body);
-        let mut said = body.to_owned();
+        let mut uncited = body.to_owned();
         for citation in citations.iter().rev() {
-            said.replace_range(citation.range.clone(), "");
+            uncited.replace_range(citation.range.clone(), "");
         }
-        let is_abstention = is_abstention(&said);
+        let is_abstention = is_abstention(&uncited);
         self.abstained += usize::from(is_abstention);
         if known.trim().is_empty() {
             self.unanswerable.0 += 1;
@@ -175,7 +175,7 @@ impl Measured {
                 let is_right = is_abstention && is_right;
                 Score { is_exact: is_right, f1: f64::from(u8::from(is_right)), holds: is_right }
             }
-            (false, false) => Score { holds: score(&said, known).holds, ..score(output["short"].as_str().unwrap_or(&said), known) },
+            (false, false) => Score { holds: score(&uncited, known).holds, ..score(output["short"].as_str().unwrap_or(&uncited), known) },
         };
         self.exact_match += f64::from(u8::from(is_exact));
         self.holds += f64::from(u8::from(holds));
@@ -187,7 +187,7 @@ impl Measured {
         let sentences = output["sentences"].as_array().map(Vec::as_slice).unwrap_or_default();
         self.sentences.0 += sentences.iter().filter(|sentence| sentence["status"] == "supported").count();
         self.sentences.1 += sentences.len();
-        said.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect()
+        uncited.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(120).collect()
     }
 
     fn finish(&mut self, seconds: f64) {

@@ -78,8 +78,8 @@ impl Set {
         let set = self;
         let model = if set.no_vectors { Model::none() } else { Model::builtin() };
         let home = caches::eval_folder(name)?;
-        let mut tell = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
-        let measured = measure(&set.data, &home, &model, &mut tell).map_err(ServiceError::Failed)?;
+        let mut report = |line: String| drop(writeln!(anstream::stderr(), "{}", paint(DIM, line)));
+        let measured = measure(&set.data, &home, &model, &mut report).map_err(ServiceError::Failed)?;
         let mut out = anstream::stdout().lock();
         if set.json {
             writeln!(out, "{}", serde_json::to_string(&measured)?)?;

@@ -14,25 +14,25 @@ pub(super) struct Score {
     pub(super) f1: f64,
 }
 
-pub(super) fn score(said: &str, known: &str) -> Score {
-    let (said, known) = (words(said), words(known));
-    let holds = !known.is_empty() && said.windows(known.len()).any(|window| window == known);
-    Score { is_exact: said == known, holds, f1: f1(&said, &known) }
+pub(super) fn score(answer: &str, known: &str) -> Score {
+    let (answer, known) = (words(answer), words(known));
+    let holds = !known.is_empty() && answer.windows(known.len()).any(|window| window == known);
+    Score { is_exact: answer == known, holds, f1: f1(&answer, &known) }
 }
 
-fn f1(said: &[String], known: &[String]) -> f64 {
+fn f1(answer: &[String], known: &[String]) -> f64 {
     let mut left: HashMap<&str, usize> = HashMap::new();
     for word in known {
         *left.entry(word).or_default() += 1;
     }
     let mut common = 0;
-    for word in said {
+    for word in answer {
         if let Some(count) = left.get_mut(word.as_str()).filter(|count| **count > 0) {
             *count -= 1;
             common += 1;
         }
     }
-    if common == 0 { 0.0 } else { 2.0 * f64::from(common) / (said.len() + known.len()) as f64 }
+    if common == 0 { 0.0 } else { 2.0 * f64::from(common) / (answer.len() + known.len()) as f64 }
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -54,10 +54,10 @@ mod tests {
             ("no", "yes", false, false, 0.0),
             ("", "yes", false, false, 0.0),
         ];
-        for (said, known, is_exact, holds, f1) in cases {
-            let score = score(said, known);
-            assert_eq!((score.is_exact, score.holds), (is_exact, holds), "{said}");
-            assert!((score.f1 - f1).abs() < 1e-9, "{said}: {}", score.f1);
+        for (answer, known, is_exact, holds, f1) in cases {
+            let score = score(answer, known);
+            assert_eq!((score.is_exact, score.holds), (is_exact, holds), "{answer}");
+            assert!((score.f1 - f1).abs() < 1e-9, "{answer}: {}", score.f1);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Answers without any model: picks the most relevant sentences of the evidence, in their order and with
-//! their sources, plans by rules, and fills simple schemas. It has no knowledge of its own; if the evidence has no answer, it says so.
+//! their sources, plans by rules, and fills simple schemas. It has no knowledge of its own; if the evidence has no answer, the reply states that.
 //!
-//! The question is the last message of role `user`; the evidence is what [`evidence`](super::evidence) says. Answers are marked
+//! The question is the last message of role `user`; the evidence is what [`evidence`](super::evidence) defines. Answers are marked
 //! in `Reply::about` as `"extracted": true`.
 
 mod fill;
@@ -92,7 +92,7 @@ impl<'c> Material<'c> {
     }
 }
 
-/// The steps of a plan that needs no thinking: what the question says one after the other, or the things it compares.
+/// The steps of a plan by rules: the requests of the question one after the other, or the things it compares.
 fn plan(question: &str) -> Vec<String> {
     let line = question.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.trim_end_matches(['?', '.', '!', ' ']);

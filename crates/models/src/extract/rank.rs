@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sentences_end_where_a_reader_would_say() {
+    fn sentences_end_where_a_reader_expects_it() {
         let text = "Dr. Li wrote it, e.g. in 1.5 hours. It works! Does it?\n\n# Heading\n- first item\n- second item";
         assert_eq!(split(text), ["Dr. Li wrote it, e.g. in 1.5 hours.", "It works!", "Does it?", "Heading", "first item", "second item"]);
         assert_eq!(split("日本語です。次の文。"), ["日本語です。", "次の文。"]);

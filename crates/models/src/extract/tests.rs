@@ -45,7 +45,7 @@ async fn json_for(messages: Vec<Message>, schema: Value) -> Value {
 }
 
 #[tokio::test]
-async fn picks_what_speaks_to_the_question_in_order_with_sources() {
+async fn picks_what_is_relevant_to_the_question_in_order_with_sources() {
     let text = text(wal()).await;
     assert!(text.starts_with("A write-ahead log records every change before it is applied. [1]"), "{text}");
     assert!(text.contains("Checkpoints shorten the write-ahead log. [2]"), "{text}");
@@ -54,13 +54,13 @@ async fn picks_what_speaks_to_the_question_in_order_with_sources() {
 }
 
 #[tokio::test]
-async fn says_the_same_thing_only_once() {
+async fn repeated_sentences_are_given_once() {
     let text = text(wal()).await;
     assert!(!text.contains("is recorded by the write-ahead log"), "{text}");
 }
 
 #[tokio::test]
-async fn says_plainly_that_nothing_is_known() {
+async fn reports_that_nothing_is_known() {
     assert_eq!(text(vec![user("What is a write-ahead log?")]).await, NOTHING_KNOWN);
     assert_eq!(text(vec![evidence::message("x", "Cats sleep."), user("What is a write-ahead log?")]).await, NOTHING_KNOWN);
     assert_eq!(text(vec![]).await, NOTHING_KNOWN);

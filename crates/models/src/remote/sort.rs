@@ -91,13 +91,13 @@ fn answer_of(error: &genai::Error) -> (&str, Option<&HeaderMap>) {
 
 fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) -> ModelError {
     let detail = error_message(body);
-    let says = |words: &[&str]| words.iter().any(|word| body.contains(word));
+    let has_any = |words: &[&str]| words.iter().any(|word| body.contains(word));
     let message = if detail.is_empty() { format!("status {status}") } else { format!("status {status}: {detail}") };
     let after_ms = headers.and_then(|headers| retry_after_ms(headers, SystemTime::now()));
     let again = |kind| ModelError { remedy: Remedy::Again { after_ms }, kind, message: message.clone() };
     match status {
         402 => ModelError::another(FailureKind::Refused, message),
-        429 if says(&["insufficient_quota", "billing"]) => ModelError::another(FailureKind::Refused, message),
+        429 if has_any(&["insufficient_quota", "billing"]) => ModelError::another(FailureKind::Refused, message),
         429 => again(FailureKind::Refused),
         408 | 409 | 425 | 500..=599 => again(FailureKind::Network),
         404 | 410 => {
@@ -107,7 +107,7 @@ fn by_status(status: u16, body: &str, headers: Option<&HeaderMap>, name: &Name) 
             ModelError::another(FailureKind::Refused, format!("{message}; is there such a model?{hint}"))
         }
         413 => ModelError::another(FailureKind::Refused, message),
-        400 | 422 if says(&TOO_LONG) => ModelError::another(FailureKind::Refused, message),
+        400 | 422 if has_any(&TOO_LONG) => ModelError::another(FailureKind::Refused, message),
         401 | 403 => ModelError::user(format!("{message}; check the key")),
         _ => ModelError::user(message),
     }

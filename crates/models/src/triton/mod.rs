@@ -177,7 +177,7 @@ fn infer(model: &str, metadata: &ModelMetadataResponse, call: &ModelCall, key: &
         let names: Vec<&str> = metadata.inputs.iter().map(|tensor| tensor.name.as_str()).collect();
         return Err(ModelError::user(format!("the model takes no text: its inputs are {}", names.join(", "))));
     }
-    // So that even a decoupled model that says nothing more says that it is done.
+    // So that even a decoupled model without further output sends that it is done.
     let closing = InferParameter { parameter_choice: Some(ParameterChoice::BoolParam(true)) };
     Ok(ModelInferRequest {
         model_name: model.to_owned(),
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_traceback_the_cause_is_told() {
+    fn the_cause_of_a_traceback_is_reported() {
         let trace = "  File \"/a/model.py\", line 492, in execute\n    raise error\n".repeat(20);
         let message = format!(
             "Failed to process the request(s) for model 'm', message: Traceback:\n{trace}RuntimeError: it fell over\n\nAt:\n  /a/model.py(492): execute\n"

@@ -1,5 +1,5 @@
 //! gRPC: `POST /lf.a2a.v1.A2AService/{method}` over HTTP/2, on the same port as everything else. Each request is one message; a stream ends with its status in the
-//! trailers. The tenant of a request names a flow, as the card of a flow says.
+//! trailers. The tenant of a request names a flow, as the card of a flow does.
 
 use std::convert::Infallible;
 

@@ -67,7 +67,7 @@ pub(crate) fn routes(api: &Api) -> Router {
     rpc::routes().merge(rest::routes()).merge(grpc::routes()).with_state(a2a)
 }
 
-/// Those of HTTP+JSON and gRPC are made with the others.
+/// Routes of HTTP+JSON and gRPC are made with the others.
 pub(crate) fn no_more_routes(_: &Api) -> Router {
     Router::new()
 }
@@ -97,7 +97,7 @@ impl A2a {
     }
 }
 
-/// Who asks, on which terms, and which flow the address names.
+/// The caller, the terms of the request, and the flow that the address names.
 struct Caller {
     who: Identity,
     terms: TurnHeaders,

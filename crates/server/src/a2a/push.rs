@@ -1,6 +1,6 @@
 //! Push notifications: whenever a task asks something or ends, its address is sent the task.
 //!
-//! A configuration is a document of the store that says what was sent last, and one task looks at all of them: when a run here rests, and every few seconds for runs that
+//! A configuration is a document of the store that has what was sent last, and one task looks at all of them: when a run here rests, and every few seconds for runs that
 //! went on elsewhere. So nothing is forgotten by a restart, and what was not acknowledged is sent again; the same may come twice. Configurations of tasks that are over are
 //! kept for a day.
 
@@ -26,7 +26,7 @@ use crate::problem::Problem;
 use crate::records::{self, Pages, StoredRecord};
 
 pub(crate) const OPEN: &str = "a2a.push";
-/// Of tasks that are over.
+/// The record kind of tasks that are over.
 pub(crate) const DONE: &str = "a2a.push.done";
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 const DONE_KEPT_MS: i64 = 24 * 60 * 60 * 1_000;

@@ -37,12 +37,12 @@ fn answers() -> Graph {
             return Go::fail("it hurts");
         }
         let received = replies.value(0).cloned().unwrap_or_default();
-        let earlier = s["heard"].as_array().cloned().unwrap_or_default();
-        s["heard"] = json!([earlier, vec![received]].concat());
-        if question(s) == "ask" && s["heard"].as_array().is_some_and(|received| received.len() < 2) {
+        let earlier = s["received"].as_array().cloned().unwrap_or_default();
+        s["received"] = json!([earlier, vec![received]].concat());
+        if question(s) == "ask" && s["received"].as_array().is_some_and(|received| received.len() < 2) {
             return Go::to("think");
         }
-        let answer = format!("to {}: {}", question(s), s["heard"]);
+        let answer = format!("to {}: {}", question(s), s["received"]);
         *s = json!({ "answer": answer, "sources": [] });
         Go::end().note("thought", 1)
     };
@@ -265,7 +265,7 @@ async fn x5_a_question_is_input_required_and_a_message_in_the_task_answers_it() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x5_a_task_is_streamed_taken_up_again_and_cancelled() {
+async fn x5_a_task_is_streamed_resumed_and_cancelled() {
     let server = serve().await;
     let body = json!({ "jsonrpc": "2.0", "id": "s", "method": "SendStreamingMessage", "params": message("slow", "m1", json!({})) }).to_string();
     let updates = frames(&server.send("POST", "/a2a", body.into_bytes()).await.1);
@@ -383,7 +383,7 @@ fn pushed(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn x5_push_notifications_tell_of_questions_and_ends_also_after_a_restart() {
+async fn x5_push_notifications_are_sent_for_questions_and_ends_also_after_a_restart() {
     let (url, mut received) = receiver(1).await;
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let server = serve_on(store.clone(), true).await;
@@ -425,7 +425,7 @@ async fn x5_push_notifications_tell_of_questions_and_ends_also_after_a_restart()
     assert!(code == -32602 && reason.contains("public internet"), "{reason}");
 }
 
-/// `BATON_MANGLED` says how often.
+/// `BATON_MANGLED` is the number of requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn p8_mangled_requests_never_panic_or_hang() {
     let server = serve().await;

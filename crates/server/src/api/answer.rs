@@ -92,7 +92,7 @@ pub(crate) async fn exported(api: &Api, user: &UserId, export: Export) -> Result
     api.0.backend.export(export).await
 }
 
-/// Of a title what any file system and any header takes.
+/// The characters of a title that any file system and any header accepts.
 pub(super) fn file_name(title: &str) -> String {
     const CHARS_MAX: usize = 60;
     let plain: String = title.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { ' ' }).collect();
@@ -136,22 +136,22 @@ async fn answer(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, api::An
     place
         .run(move || {
             let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
-            let (answer, replies) = put_together(&api, &row, output, &past);
+            let (answer, replies) = assemble(&api, &row, output, &past);
             (row, answer, replies)
         })
         .await
 }
 
-fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<NumberedEvent>)]) -> (api::Answer, Vec<Found>) {
-    let speaker = answering_run(api, row, past);
-    let told = past.iter().find(|(run, _)| *run == speaker).map(|(_, told)| told.as_slice()).unwrap_or_default();
-    let said = past.first().into_iter().flat_map(|(_, told)| told).rev().find_map(|told| match &told.event {
+fn assemble(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<NumberedEvent>)]) -> (api::Answer, Vec<Found>) {
+    let answering = answering_run(api, row, past);
+    let events = past.iter().find(|(run, _)| *run == answering).map(|(_, events)| events.as_slice()).unwrap_or_default();
+    let last_message = past.first().into_iter().flat_map(|(_, events)| events).rev().find_map(|numbered| match &numbered.event {
         Event::Said { role, content } if role == "assistant" => Some(content.clone()),
         _ => None,
     });
-    let markdown = match (output.get("answer").unwrap_or(&output), said) {
+    let markdown = match (output.get("answer").unwrap_or(&output), last_message) {
         (Value::String(answer), _) => answer.clone(),
-        (_, Some(said)) => said,
+        (_, Some(message)) => message,
         (other, None) => format!("```json\n{}\n```", serde_json::to_string_pretty(other).unwrap_or_default()),
     };
     // Flows that check nothing have no such lists, or others of the same name.
@@ -167,10 +167,10 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
     // A flow that cites passages which none of its models was shown lists them itself.
     let passages: Vec<Passage> = serde_json::from_value(list("passages")).unwrap_or_default();
     let spans = match passages.is_empty() {
-        true => spans(&sources, &sentences, told, &replies),
+        true => spans(&sources, &sentences, events, &replies),
         false => passages.into_iter().map(|Passage { number, span }| as_api(number, span)).collect(),
     };
-    let (model, is_extracted) = model_of(told);
+    let (model, is_extracted) = model_of(events);
     let answer = api::Answer {
         html: output.get("html").and_then(Value::as_str).map_or_else(|| api.0.backend.html(&markdown), str::to_owned),
         plain: output.get("plain").and_then(Value::as_str).map_or_else(|| markdown.clone(), str::to_owned),
@@ -183,9 +183,9 @@ fn put_together(api: &Api, row: &RunRow, mut output: Value, past: &[(RunId, Vec<
         spans,
         files,
         is_extracted,
-        limit_reached: past.iter().flat_map(|(_, told)| told).find_map(|told| limit_of(&told.event)),
+        limit_reached: past.iter().flat_map(|(_, events)| events).find_map(|numbered| limit_of(&numbered.event)),
         flow: output.get("flow").and_then(Value::as_str).unwrap_or(&row.flow).to_owned(),
-        run: speaker.to_string(),
+        run: answering.to_string(),
         model,
         markdown,
     };
@@ -197,11 +197,11 @@ fn answering_run(api: &Api, row: &RunRow, past: &[(RunId, Vec<NumberedEvent>)]) 
     if !api.0.engine.flows().get(&row.flow).is_some_and(graph::Graph::delegates) {
         return row.run.clone();
     }
-    let told = past.first().map(|(_, told)| told.as_slice()).unwrap_or_default();
+    let events = past.first().map(|(_, events)| events.as_slice()).unwrap_or_default();
     let answered = |task: &graph::TaskId| {
-        told.iter().any(|told| matches!(&told.event, Event::Replied { task: of, reply, .. } if of == task && reply.result.is_ok()))
+        events.iter().any(|numbered| matches!(&numbered.event, Event::Replied { task: of, reply, .. } if of == task && reply.result.is_ok()))
     };
-    let child = told.iter().rev().find_map(|told| match &told.event {
+    let child = events.iter().rev().find_map(|numbered| match &numbered.event {
         Event::Asked { task, effect, .. } if matches!(**effect, Effect::CallAgent(_)) && answered(task) => {
             Some(graph::child_run(graph::Key::of(&row.thread, &row.run, *task)))
         }
@@ -210,9 +210,9 @@ fn answering_run(api: &Api, row: &RunRow, past: &[(RunId, Vec<NumberedEvent>)]) 
     child.unwrap_or_else(|| row.run.clone())
 }
 
-/// Who wrote the answer, by the last model that replied, and whether that only picked sentences.
-fn model_of(told: &[NumberedEvent]) -> (Option<String>, bool) {
-    let last = told.iter().rev().find_map(|told| match &told.event {
+/// The model that wrote the answer, which is the last that replied, and whether it only picked sentences.
+fn model_of(events: &[NumberedEvent]) -> (Option<String>, bool) {
+    let last = events.iter().rev().find_map(|numbered| match &numbered.event {
         Event::Replied { reply, .. } if reply.result.is_ok() => reply.about.as_ref().filter(|about| about.get("model").is_some()),
         _ => None,
     });
@@ -241,7 +241,7 @@ fn limit_of(event: &Event) -> Option<api::BudgetLimit> {
 fn api_sentences(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::Sentence> {
     let units = utf16_offsets(markdown, sentences.iter().flat_map(|sentence| [sentence.range.start, sentence.range.end]));
     let unit = |byte: usize| units.get(&byte).copied().unwrap_or(0);
-    let said = sentences.iter().map(|sentence| api::Sentence {
+    let converted = sentences.iter().map(|sentence| api::Sentence {
         text: sentence.text.clone(),
         status: match sentence.status {
             evidence::Status::Supported => api::SentenceStatus::Supported,
@@ -262,7 +262,7 @@ fn api_sentences(sentences: &[evidence::Sentence], markdown: &str) -> Vec<api::S
         },
         contradicted_by: sentence.contradicted_by,
     });
-    said.collect()
+    converted.collect()
 }
 
 /// How many UTF-16 units stand before each of these bytes, in one pass over the text. Bytes within a character or beyond the text are left out.
@@ -277,7 +277,7 @@ fn utf16_offsets(text: &str, bytes: impl Iterator<Item = usize>) -> BTreeMap<usi
 }
 
 /// The passages that are cited, by their numbers.
-fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &[NumberedEvent], replies: &[Found]) -> Vec<api::Span> {
+fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], events: &[NumberedEvent], replies: &[Found]) -> Vec<api::Span> {
     let mut numbers: Vec<usize> = sources
         .iter()
         .flat_map(|source| &source.spans)
@@ -299,8 +299,8 @@ fn spans(sources: &[evidence::Source], sentences: &[evidence::Sentence], told: &
         };
         shown.len() >= last && numbers.iter().all(|&number| number > 0 && source_of(number).is_none_or(|source| is_of(number, source)))
     };
-    let shown = told.iter().rev().find_map(|told| {
-        let Event::Asked { effect, .. } = &told.event else { return None };
+    let shown = events.iter().rev().find_map(|numbered| {
+        let Event::Asked { effect, .. } = &numbered.event else { return None };
         let Effect::CallModel(call) = &**effect else { return None };
         let shown: Vec<&str> = call.messages.iter().filter(|message| message.role == "evidence").map(|message| message.content.as_str()).collect();
         fits(&shown).then_some(shown)
@@ -357,17 +357,17 @@ fn by_content(content: &str, found: &[&Span], contents: &[String]) -> Span {
 /// Everything that tools replied to any run of the family, each span labelled with its call as the flows do it.
 fn found(past: &[(RunId, Vec<NumberedEvent>)]) -> Vec<Found> {
     let mut all = Vec::new();
-    for (_, told) in past {
+    for (_, events) in past {
         let mut calls = HashMap::new();
-        for told in told {
-            if let Event::Asked { task, effect, .. } = &told.event
+        for numbered in events {
+            if let Event::Asked { task, effect, .. } = &numbered.event
                 && let Effect::CallTool(call) = &**effect
             {
                 calls.entry(*task).or_insert(call);
             }
         }
-        for event in told {
-            let Event::Replied { task, reply, .. } = &event.event else { continue };
+        for numbered in events {
+            let Event::Replied { task, reply, .. } = &numbered.event else { continue };
             let Ok(value) = &reply.result else { continue };
             let (Some(call), Ok(mut found)) = (calls.get(task), serde_json::from_value::<Found>(value.clone())) else { continue };
             if found.spans.is_empty() {

@@ -40,7 +40,7 @@ pub(super) async fn remove(State(api): State<Api>, Extension(who): Extension<Ide
     set(&api, &who, EventKind::KeyRemoved, name, None).await
 }
 
-/// Two lines in the audit log: one before, because what cannot be recorded is not done, and one that says how it ended.
+/// Two lines in the audit log: one before, because what cannot be recorded is not done, and one with how it ended.
 async fn set(api: &Api, who: &Identity, kind: EventKind, name: &str, value: Option<&str>) -> Result<StatusCode, Problem> {
     let line = |state: &str| Event::new(kind, who.user.as_str()).detail(format!("{name}: {state}"));
     api.0.guard.record(line("begun")).await?;
@@ -63,7 +63,7 @@ pub(super) async fn test(
 fn must_operate(who: &Identity) -> Result<(), Problem> {
     match who.is_operator {
         true => Ok(()),
-        false => Err(Problem::new(StatusCode::FORBIDDEN, "refused", "only whoever runs this server may see and change its keys and models")),
+        false => Err(Problem::new(StatusCode::FORBIDDEN, "refused", "only the operator of this server may see and change its keys and models")),
     }
 }
 

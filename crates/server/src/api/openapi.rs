@@ -1,6 +1,6 @@
 //! The description of the API: a table of what there is, with the schemas of its types.
 //!
-//! It is served, and committed as `crates/server/openapi.json`; a test says when that is stale and writes it anew.
+//! It is served, and committed as `crates/server/openapi.json`; a test fails when that is stale and renews it.
 
 use std::sync::LazyLock;
 
@@ -28,12 +28,12 @@ pub fn document() -> Value {
         Op::get("/api/threads", "The user's threads, most recently used first")
             .query("limit", "How many, at most 500", &json!({ "type": "integer", "minimum": 1, "maximum": 500 }))
             .query("before", "The last thread of the page before", &json!({ "type": "string" }))
-            .query("q", "Words that stand in its title, its tags or in what was said", &json!({ "type": "string", "maxLength": 100 }))
+            .query("q", "Words in its title, its tags or its messages", &json!({ "type": "string", "maxLength": 100 }))
             .query("tag", "Only those with this tag", &json!({ "type": "string" }))
             .query("pinned", "Only those that are pinned", &json!({ "type": "boolean" }))
             .json::<api::Threads>(b, 200)
             .refuses(&[404, 422]),
-        Op::get("/api/threads/{thread}", "What was said in a thread, and its runs")
+        Op::get("/api/threads/{thread}", "The messages of a thread, and its runs")
             .named("thread")
             .query("from", "The number of the first message", &json!({ "type": "integer", "minimum": 0 }))
             .query("limit", "How many messages, at most 1000", &json!({ "type": "integer", "minimum": 1, "maximum": 1_000 }))
@@ -142,7 +142,7 @@ pub fn document() -> Value {
         Op::new(
             "post",
             "/api/query",
-            "Asks by intent and says what each executed stage found; without a thread it continues the client's conversation",
+            "Asks by intent and returns what each executed stage found; without a thread it continues the client's conversation",
         )
         .header("X-Client-Id", "Which of the user's clients asks; each has a conversation of its own, and those that send none share one")
         .body::<api::Query>(b)
@@ -256,7 +256,7 @@ impl Op {
     }
 
     fn new(method: &'static str, path: &str, summary: &'static str) -> Op {
-        // What anybody may be told anywhere: malformed, no token, not from here, too much, busy.
+        // Problems that any call may return: malformed, no token, not from here, too much, busy.
         let mut refuses = vec![400, 401, 403, 429, 503];
         if matches!(method, "post" | "put" | "patch") {
             refuses.extend([408, 413, 415]);
@@ -347,7 +347,7 @@ impl Op {
                 409 => "Not as things stand",
                 413 => "It is too large",
                 415 => "Not with this type",
-                422 => "It makes no sense; the message says why",
+                422 => "It is invalid; the message has the reason",
                 429 => "Too much at once",
                 507 => "The user's conversations take as much as allowed; delete some first",
                 _ => "Busy, or stopping; try again",

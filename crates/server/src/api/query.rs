@@ -21,7 +21,7 @@ use crate::problem::Problem;
 const FLOW: &str = "chat";
 /// Names one of several clients of a user; those that send none share a conversation.
 pub(super) const CLIENT: &str = "x-client-id";
-/// What a client says in place of a thread's name to begin another conversation.
+/// What a client sends in place of a thread's name to begin another conversation.
 const NEW: &str = "new";
 
 pub(super) async fn ask(

@@ -77,7 +77,7 @@ pub(super) async fn start(
     Ok((StatusCode::CREATED, Json(api::RunPosted::Waited(Box::new(api_run(row, Some(&closing), Vec::new())?)))))
 }
 
-/// A run that follows a turn other than the last one: it is given only what was said up to there, and the thread remembers where it belongs. In a
+/// A run that follows a turn other than the last one: it is given only the messages up to there, and the thread remembers where it belongs. In a
 /// conversation that has branches already, a run without `after` follows the newest turn.
 async fn on_branch(api: &Api, thread: &ThreadId, after: Option<&str>, order: Order) -> Result<Order, Problem> {
     let store = &**api.0.engine.store();
@@ -283,7 +283,7 @@ pub(super) async fn fork(
     // The model is that of the run it branches from, and is checked where it is called.
     api.check_allowance(&who.user, None).await?;
     let new = engine::new_run_id();
-    // A run that is taken up again in a conversation with branches follows the one that ended.
+    // A run that is resumed in a conversation with branches follows the one that ended.
     if thread == row.thread
         && let Some(place) = api.0.engine.store().thread(&thread).await?
         && !branches::of(&**api.0.engine.store(), &place).await?.is_empty()
@@ -314,7 +314,7 @@ fn delivered(delivery: Delivery) -> Result<(StatusCode, Json<api::DeliveryResult
     Ok((StatusCode::ACCEPTED, Json(api::DeliveryResult { delivery })))
 }
 
-/// Of longer outcomes only the short fields are in lists of runs; the run itself has all of it.
+/// Lists of runs have only the short fields of longer outcomes; the run itself has all of it.
 pub(super) const OUTCOME_BYTES_MAX: usize = 2 << 10;
 
 /// The same for a list that was read with `outcome_bytes_max`.

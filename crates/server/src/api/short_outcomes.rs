@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(kept.get(&row("r", 1)), None);
         kept.put(&row("r", 1), json!({ "outcome": "done", "output": "x".repeat(1_000) }));
         assert_eq!(kept.get(&row("r", 1)), Some(json!({ "outcome": "done", "output": null })));
-        assert_eq!(kept.get(&row("r", 2)), None, "it was taken up again");
+        assert_eq!(kept.get(&row("r", 2)), None, "it was resumed");
         for number in 0..KEPT_MAX {
             kept.put(&row(&number.to_string(), 1), json!({}));
         }

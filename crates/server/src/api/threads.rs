@@ -22,7 +22,7 @@ const WORDS_MAX: usize = 8;
 const WORDS_BYTES_MAX: usize = 400;
 const MESSAGES: usize = 200;
 const MESSAGES_MAX: usize = 1_000;
-/// Of the messages of one response; `next` says where to go on.
+/// Bytes of the messages of one response; `next` is where to continue.
 const MESSAGES_BYTES_MAX: usize = 2 << 20;
 /// Runs shown with a thread, the newest.
 const RUNS_MAX: usize = 500;

@@ -1,7 +1,7 @@
-//! Branches of a conversation: each run of a thread is a turn, and follows the run before it unless a record says which one it follows.
+//! Branches of a conversation: each run of a thread is a turn, and follows the run before it unless a record names the one it follows.
 //!
 //! ```text
-//!   a ── b ── c          b2 follows a: it replaces b, and what was said in b and c is not part of its history
+//!   a ── b ── c          b2 follows a: it replaces b, and the messages of b and c are not part of its history
 //!    └── b2 ── d
 //! ```
 
@@ -76,7 +76,7 @@ pub(crate) async fn newest(store: &dyn Store, thread: &ThreadRow) -> Result<Vec<
     Ok(runs.last().map(|last| lineage(&runs, &after, last.as_str())).unwrap_or_default())
 }
 
-/// What was said up to a run, for a run that follows it. `None` if the thread has no such run.
+/// The messages up to a run, for a run that follows it. `None` if the thread has no such run.
 pub(crate) async fn history(store: &dyn Store, thread: &ThreadRow, last: &str) -> Result<Option<Vec<Message>>, StoreError> {
     let (runs, after) = (runs(store, thread).await?, of(store, thread).await?);
     let turns = lineage(&runs, &after, last);
@@ -86,7 +86,7 @@ pub(crate) async fn history(store: &dyn Store, thread: &ThreadRow, last: &str) -
     let turns: HashSet<RunId> = turns.into_iter().collect();
     let oldest = thread.messages.saturating_sub(MESSAGES_READ_MAX);
     let (mut bytes, mut end) = (0, thread.messages);
-    let mut said: Vec<Message> = Vec::new();
+    let mut messages: Vec<Message> = Vec::new();
     // From the newest back, until there is enough.
     'steps: while end > oldest {
         let from = end.saturating_sub(MESSAGES_STEP).max(oldest);
@@ -95,15 +95,15 @@ pub(crate) async fn history(store: &dyn Store, thread: &ThreadRow, last: &str) -
             let mut content = row.content;
             content.truncate(content.floor_char_boundary(MESSAGE_BYTES_MAX));
             bytes += content.len();
-            if bytes > HISTORY_BYTES_MAX || said.len() == MESSAGES_MAX {
+            if bytes > HISTORY_BYTES_MAX || messages.len() == MESSAGES_MAX {
                 break 'steps;
             }
-            said.push(Message { role: row.role, content });
+            messages.push(Message { role: row.role, content });
         }
         end = from;
     }
-    said.reverse();
-    Ok(Some(said))
+    messages.reverse();
+    Ok(Some(messages))
 }
 
 #[cfg(test)]

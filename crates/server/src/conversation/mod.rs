@@ -4,7 +4,7 @@
 //!   details    title, pin, tags
 //!   branches   which turn a turn follows, where it is not the one before it
 //!   shares     links through which anybody can read some turns
-//!   messages   what was said, read in small steps
+//!   messages   of a thread, read in small steps
 //!   export     the whole conversation as a file
 //!   reading    the page behind a link
 //! ```

@@ -17,7 +17,7 @@ pub(crate) const KIND: &str = "thread.share";
 pub const PATH: &str = "/share/";
 const SHARES_MAX: usize = 20;
 const TURNS_MAX: usize = 500;
-/// Of the digest, in hex: enough to name one link of a thread.
+/// Hex digits of the digest: enough to name one link of a thread.
 const ID_CHARS: usize = 12;
 /// How every token begins; a link needs only the random part.
 const PREFIX: &str = "baton_";
@@ -78,7 +78,7 @@ pub async fn list(store: &dyn Store, user: &UserId, thread: &ThreadId) -> Result
     Ok(all)
 }
 
-/// Ends one link of a thread, or all. Says how many there were.
+/// Ends one link of a thread, or all. Returns how many there were.
 pub async fn revoke(store: &dyn Store, user: &UserId, thread: &ThreadId, id: Option<&str>) -> Result<usize, StoreError> {
     let mut revoked = 0;
     for share in list(store, user, thread).await?.into_iter().filter(|share| id.is_none_or(|id| id == share.id)) {

@@ -75,8 +75,8 @@ async fn a_link_is_opened_by_its_whole_token_only() {
 async fn the_past_of_a_branch_is_read_from_its_end() {
     let store = MemoryStore::new();
     let row = thread(&store, 400, 10).await;
-    let said = branches::history(&store, &row, "r399").await.unwrap().unwrap();
-    assert_eq!((said.len(), &said[0].content[..4], &said[199].content[..4]), (200, "0300", "0399"));
+    let messages = branches::history(&store, &row, "r399").await.unwrap().unwrap();
+    assert_eq!((messages.len(), &messages[0].content[..4], &messages[199].content[..4]), (200, "0300", "0399"));
     let early = branches::history(&store, &row, "r1").await.unwrap().unwrap();
     assert_eq!(early.iter().map(|message| &message.content[..4]).collect::<Vec<_>>(), ["0000", "0000", "0001", "0001"]);
     assert!(branches::history(&store, &row, "absent").await.unwrap().is_none());

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_comes_back_as_it_went() {
+    fn a_cursor_is_decoded_as_it_was_encoded() {
         let mut cursor = Cursor::default();
         cursor.record(&path(&[]), 11);
         cursor.record(&path(&[TaskId { step: 3, index: 0 }, TaskId { step: 1, index: 2 }]), 6);

@@ -56,7 +56,7 @@ struct Hub {
 struct Log {
     entries: Vec<Entry>,
     at: Cursor,
-    /// That the run rests, and how often it came to rest.
+    /// The frame that the run rests, with how often it came to rest.
     rest: Option<Bytes>,
     rests: u64,
     /// No more events follow.
@@ -229,7 +229,7 @@ async fn drain(hub: &Hub, family: &mut TreeWatcher, patience: Duration, to_the_e
 }
 
 impl OpenText {
-    /// Says where the piece begins.
+    /// Adds a piece and returns where it begins, in UTF-16 units.
     fn add(&mut self, text: &str) -> usize {
         let at = self.units;
         self.text.push_str(text);

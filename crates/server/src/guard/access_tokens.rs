@@ -1,4 +1,4 @@
-//! Access tokens of the provider at `/mcp`, and the response that tells a host without one where to get it.
+//! Access tokens of the provider at `/mcp`, and the response that names where a host without one gets it.
 
 use axum::body::Body;
 use axum::extract::Request;

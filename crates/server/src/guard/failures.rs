@@ -23,7 +23,7 @@ struct Failed {
 }
 
 impl Failures {
-    /// Counts a failure. If there were too many, says how long to wait. Each further one doubles the time; a network without failures for the longest
+    /// Counts a failure. If there were too many, returns how long to wait. Each further one doubles the time; a network without failures for the longest
     /// time starts anew.
     pub(super) fn count(&self, from: IpAddr) -> Option<Duration> {
         let now = Instant::now();

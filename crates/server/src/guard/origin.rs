@@ -1,4 +1,4 @@
-//! Whether a request comes from a page of this server, as browsers tell it: by `Origin`, `Host` and `Sec-Fetch-Site`.
+//! Whether a request comes from a page of this server, by the headers that browsers send: `Origin`, `Host` and `Sec-Fetch-Site`.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -9,7 +9,7 @@ const FORWARDED: [&str; 7] = ["forwarded", "via", "x-real-ip", "x-client-ip", "x
 const FORWARDED_PREFIXES: [&str; 2] = ["x-forwarded-", "x-envoy-"];
 
 /// Whether the page that sends this was served by this server: its origin has the same host and port as the address that was asked. Programs send no
-/// `Origin`; a browser that sends none says with `Sec-Fetch-Site` where the request comes from. `same-site` is another port of the same host.
+/// `Origin`; a browser that sends none states with `Sec-Fetch-Site` where the request comes from. `same-site` is another port of the same host.
 pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     match headers.get(header::ORIGIN) {
         Some(origin) => origin.to_str().is_ok_and(|origin| host(headers).is_some_and(|host| is_of_host(origin, host))),
@@ -17,7 +17,7 @@ pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     }
 }
 
-/// Whether a browser says that a page of another site sends this.
+/// Whether the headers of a browser state that a page of another site sends this.
 pub(super) fn is_cross_site(headers: &HeaderMap) -> bool {
     headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }

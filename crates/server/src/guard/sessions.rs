@@ -38,7 +38,7 @@ impl Guard {
         Ok(cookie_with(&secret, SESSION_MS / 1_000, is_over_tls(headers, peer)))
     }
 
-    /// A cookie for somebody whom the provider knows. Sessions belong to an entry of the user, which `baton tokens` lists; removing it ends all of them.
+    /// A cookie for a user of the provider. Sessions belong to an entry of the user, which `baton tokens` lists; removing it ends all of them.
     pub(crate) async fn sign_in(&self, who: &SignedIn, hours: u32, headers: &HeaderMap, peer: Option<&Peer>) -> Result<String, Problem> {
         let Some(store) = &self.0.users else { return Err(Problem::not_found("session here")) };
         let (now_ms, session_ms) = (now_ms(), i64::from(hours) * 3_600_000);

@@ -124,7 +124,7 @@ async fn a_configured_token_is_needed_by_everybody() {
 }
 
 #[tokio::test]
-async fn no_door_is_opened_to_everybody() {
+async fn a_public_address_requires_a_token() {
     let all: SocketAddr = "0.0.0.0:0".parse().unwrap();
     assert!(matches!(Guard::new(None).bind(all).await, Err(BindError::Open { .. })));
     assert!(Guard::new(Some("t")).bind(all).await.is_ok());
@@ -132,7 +132,7 @@ async fn no_door_is_opened_to_everybody() {
 }
 
 #[tokio::test]
-async fn a_door_to_everybody_stays_shut_when_the_last_token_goes() {
+async fn a_public_address_stays_closed_when_the_last_token_is_removed() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let token = NewToken { digest: digest("ada's"), user: "ada".into(), made_with: None, created_ms: 0, until_ms: None, scope: None };
     store.keep_token(token).await.unwrap();

@@ -64,7 +64,7 @@ pub(super) enum Start {
     Nothing,
 }
 
-/// Who wants what, in which thread; `run` is set where a queued run's time has come.
+/// A request to begin a run in a thread; `run` is set where a queued run is due.
 pub(super) struct BeginRequest<'a> {
     pub(super) caller: &'a Caller,
     pub(super) thread: Option<&'a str>,
@@ -270,7 +270,7 @@ impl LangGraph {
         self.branch(started, caller, request, row, Fork { at_step, passes_breakpoint, ..Fork::default() }).await
     }
 
-    /// A run that goes on from a step of another one, with what was said before that one.
+    /// A run that goes on from a step of another one, with the messages before that one.
     pub(super) async fn branch(
         &self,
         started: &mut StartedTurn,

@@ -98,7 +98,7 @@ impl Schedule {
         None
     }
 
-    /// Of a day, the first minute of real time from `first` on.
+    /// The first minute of a day, in real time, from `first` on.
     fn by_the_minute(&self, date: Date, tomorrow: Date, first: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let (begins, ends) = (instant(date.at(0, 0, 0, 0), zone)?, instant(tomorrow.at(0, 0, 0, 0), zone)?);
         let mut at = begins.max(first).as_millisecond();
@@ -115,7 +115,7 @@ impl Schedule {
         None
     }
 
-    /// Of a day, the earliest of its times of day that is not before `first`. Those of an hour that is left out come later than those that follow it.
+    /// The earliest time of a day that is not before `first`. Those of an hour that is left out come later than those that follow it.
     fn by_the_clock(&self, date: Date, first: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let hours = (0..24_i8).filter(|hour| has(self.hours, *hour));
         let times = hours.flat_map(|hour| (0..60_i8).filter(|minute| has(self.minutes, *minute)).map(move |minute| date.at(hour, minute, 0, 0)));
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_say_when_they_are_due_next() {
+    fn schedules_have_their_next_due_time() {
         let monday = parse("2026-11-16T09:44:30Z").unwrap();
         for (schedule, next) in [
             ("* * * * *", "2026-11-16T09:45:00Z"),

@@ -422,7 +422,7 @@ impl StreamWriter {
     }
 }
 
-/// What a tool's reply says in words.
+/// The text of a tool's reply.
 fn tool_text(value: &Value) -> String {
     let text = value.get("text").and_then(Value::as_str).or_else(|| value.as_str());
     text.map_or_else(|| value.to_string(), str::to_owned)

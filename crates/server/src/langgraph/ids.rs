@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_come_back_as_they_went() {
+    fn ids_are_decoded_as_they_were_encoded() {
         let run = engine::new_run_id();
         for id in [CheckpointId::Step { run: run.clone(), step: 3 }, CheckpointId::End { run: run.clone() }] {
             assert_eq!(CheckpointId::parse(&id.to_string()), Some(id));

@@ -14,7 +14,7 @@ pub(super) struct Answers(Vec<(OpenQuestion, Value)>);
 impl Answers {
     pub(super) async fn give(self, engine: &Engine) -> Result<(), Refused> {
         for (open, value) in self.0 {
-            // Whoever resumes a run that only waits lets it go on, with whatever value.
+            // Resuming a run that only waits continues it, with any value.
             let value = if is_breakpoint(&open) && value.get("continue").is_none() { json!({ "continue": true }) } else { value };
             match engine.answer(&open.run, open.waiting.task, open.waiting.attempt, value).await {
                 Ok(Delivery::Taken | Delivery::Posted) => {}

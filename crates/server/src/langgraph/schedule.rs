@@ -63,7 +63,7 @@ async fn run_schedule(inner: Weak<super::Inner>) {
     }
 }
 
-/// Begins what is due. Says whether something waits for another run to end.
+/// Begins what is due. Returns whether something waits for another run to end.
 async fn start_due(graph: &LangGraph) -> Result<bool, Refused> {
     Box::pin(crons::begin_due(graph)).await?;
     let mut has_more = false;
@@ -81,7 +81,7 @@ async fn start_due(graph: &LangGraph) -> Result<bool, Refused> {
     Ok(has_more)
 }
 
-/// Says whether this one waits for another run to end.
+/// Returns whether this one waits for another run to end.
 async fn look_at(graph: &LangGraph, stored: &StoredRecord<Queued>, seen: &mut BTreeSet<(UserId, String)>) -> Result<bool, Refused> {
     // Keys are in the order in which they were queued; of a thread only the first may begin.
     let is_first = stored.value.is_stateless || stored.value.due_ms > 0 || seen.insert((stored.user.clone(), stored.value.thread.clone()));
@@ -170,7 +170,7 @@ impl LangGraph {
         Ok(self.queued(user, thread).await?.iter().any(|stored| stored.value.run == *run))
     }
 
-    /// Takes runs out of the queue: one, or all of a thread. Says whether there were any.
+    /// Takes runs out of the queue: one, or all of a thread. Returns whether there were any.
     pub(super) async fn drop_queued(&self, user: &UserId, thread: &str, run: Option<&RunId>) -> Result<bool, Refused> {
         let mut was_there = false;
         for stored in self.queued(user, thread).await? {

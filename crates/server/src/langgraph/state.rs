@@ -19,7 +19,7 @@ use crate::guard::now_ms;
 use crate::langserve::{InputShape, Refused};
 use crate::problem::Problem;
 
-/// Of a conversation, so much is read: the newest.
+/// Messages of a conversation that are read, the newest.
 const MESSAGES_MAX: u64 = 2_000;
 
 /// A message of a run.

@@ -146,7 +146,7 @@ impl LangGraph {
         let bytes_each = 2 * (json_bytes(&before) + json_bytes(&input) + message_bytes) + json_bytes(&more);
         let entered = past.events.iter().filter(|numbered| matches!(numbered.event, Event::Entered { .. })).count();
         let mut left_out = entered.saturating_sub((MOMENTS_BYTES_MAX / bytes_each.max(1)).max(1));
-        let times = past.told_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
+        let times = past.published_ms.iter().copied().chain(std::iter::repeat(row.updated_ms));
         for (numbered, at_ms) in past.events.iter().zip(times) {
             match &numbered.event {
                 Event::Entered { .. } if left_out > 0 => left_out -= 1,
@@ -193,7 +193,7 @@ impl LangGraph {
         self.moments(thread, &row).await?.into_iter().find(|moment| moment.id == wanted).ok_or_else(missing)
     }
 
-    /// Changes what the next run begins with; says the new checkpoint.
+    /// Changes what the next run begins with; returns the new checkpoint.
     pub(super) async fn update_state(&self, who: &Identity, thread: &Thread, values: Value, from: Option<&str>) -> Result<String, Refused> {
         let head = self.head(thread).await?;
         let messages = match from {

@@ -1,7 +1,7 @@
 //! A run's events, sent as they come, and from any position for a client that reconnects.
 //!
-//! An event of the engine becomes a few frames ([`frames`]); the id of a frame says how far its reader is: the events of the run and of those below it, and
-//! where it is within the frames of one event. A reader that comes back with it gets the rest, after a restart too: events are the journal, read again. Pieces of answers have no ids:
+//! An event of the engine becomes a few frames ([`frames`]); the id of a frame is how far its reader is: the events of the run and of those below it, and
+//! where it is within the frames of one event. A reader that reconnects with it gets the rest, after a restart too: events are the journal, read again. Pieces of answers have no ids:
 //! a client that missed some gets the whole answer with the next `values`. The stream of a thread ([`super::thread_stream`]) is made of those of its runs.
 
 use std::convert::Infallible;
@@ -30,7 +30,7 @@ use crate::quota::StreamPermit;
 
 /// Frames that may wait for a reader; past that the stream waits for it, and the run does not.
 pub(super) const BEHIND_MAX: usize = 256;
-/// A line that says nothing, so that everybody between sees that the stream lives.
+/// How often an empty line is sent, so that proxies do not close an idle stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How often it is looked whether a queued run has begun.
 pub(super) const POLL: Duration = Duration::from_millis(50);
@@ -62,7 +62,7 @@ pub(super) const DONE: char = '+';
 /// How far a reader is: `e-12_3.0-5`, and within the frames of the next event `e-12_3.0-5!3.0-5.2`.
 pub(super) struct StreamPosition {
     cursor: Cursor,
-    /// Of an event whose frames were not all read: its run, its number, and how many were.
+    /// The run and number of an event whose frames were not all read, and how many were.
     within: Option<(String, u64, usize)>,
 }
 
@@ -145,7 +145,7 @@ pub(super) fn follow(
     Ok(located(response(receiver, open), &started, "stream"))
 }
 
-/// What is sent, and in between a sign of life.
+/// What is sent, and empty lines in between.
 pub(super) fn response(receiver: mpsc::Receiver<Bytes>, open: StreamSlot) -> Response {
     let bytes = unfold((receiver, open), |(mut receiver, open)| async move {
         let chunk = match tokio::time::timeout(KEEP_ALIVE, receiver.recv()).await {
@@ -164,7 +164,7 @@ pub(super) fn response(receiver: mpsc::Receiver<Bytes>, open: StreamSlot) -> Res
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shown {
     All,
-    /// That it began and that it is done.
+    /// Only its beginning and its end.
     Lifecycle,
     Nothing,
 }
@@ -177,7 +177,7 @@ pub(super) enum Rest {
     Parked,
     /// It was taken out of the queue.
     Withdrawn,
-    /// Its events cannot be read any more, which was said.
+    /// Its events cannot be read any more; the client was sent an error.
     Lost,
 }
 
@@ -281,7 +281,7 @@ impl StreamTask {
         self.send(self.writer.interrupted(&interrupts), None).await
     }
 
-    /// In the stream of a thread, that a run came to rest. Whoever comes back with the id of this is not numbered it again.
+    /// In the stream of a thread, that a run came to rest. A client that reconnects with the id of this is not sent it again.
     pub(super) async fn send_done(&mut self) -> Result<(), ClientGone> {
         let id = format!("e{}{DONE}", self.cursor);
         self.send(vec![self.writer.done()], Some(&id)).await
@@ -324,7 +324,7 @@ impl StreamTask {
         Ok(Rest::Parked)
     }
 
-    /// Says whether that was the end of the run.
+    /// Returns whether that was the end of the run.
     pub(super) async fn write_item(&mut self, tree_item: &TreeItem) -> Result<bool, ClientGone> {
         if std::mem::take(&mut self.is_unknown) {
             self.learn().await;
@@ -354,13 +354,13 @@ impl StreamTask {
     /// What a run that was queued was given, now that it has begun.
     async fn learn(&mut self) {
         let who = Identity { user: self.user.clone(), is_operator: false };
-        let learnt = async {
+        let read = async {
             let thread = self.graph.thread(&who, &self.thread).await?;
             let row = self.graph.run_in(&thread, self.run.as_str()).await?;
             let (before, _) = self.graph.before(&thread, &self.run, row.created_ms).await?;
             Ok::<_, Refused>((before, self.graph.input_of(&self.run).await?))
         };
-        if let Ok((before, input)) = learnt.await {
+        if let Ok((before, input)) = read.await {
             self.writer.set_start(before, input);
         }
     }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The stream ends when its reader leaves or the thread is deleted. Runs that begin in this process are announced, and watched from before they begin; those
-//! that begin elsewhere are found in the store. An id is the run's, a slash, and the position in that run's own stream; a reader that comes back with it gets
+//! that begin elsewhere are found in the store. An id is the run's, a slash, and the position in that run's own stream; a reader that reconnects with it gets
 //! the rest of that run and those after it. `lifecycle` has only beginnings and ends, `state_update` the states that clients write.
 
 use std::collections::{BTreeMap, HashMap};
@@ -42,7 +42,7 @@ const EVERY: Duration = Duration::from_millis(500);
 const SIGNALS_MAX: usize = 64;
 /// Runs that are watched before it is their turn.
 const EARLY_MAX: usize = 16;
-/// Of a thread with more runs, a stream from the first event begins with the first of the newest.
+/// In a thread with more runs, a stream from the first event begins with the first of the newest.
 const RUNS_MAX: usize = 200;
 
 pub(super) fn routes() -> Router<LangGraph> {
@@ -218,8 +218,8 @@ struct Current {
     task: StreamTask,
     family: TreeWatcher,
     state: Following,
-    /// That it ended, or waits for a person, was sent.
-    is_told: bool,
+    /// Whether its end, or that it waits for a person, was sent.
+    is_reported: bool,
 }
 
 #[derive(PartialEq, Eq)]
@@ -243,7 +243,7 @@ impl ThreadTask {
         let family = TreeWatcher::watch(self.graph.engine(), &thread.engine, &head.run, known, WatchScope::All);
         let mut current = self.current_of(thread, &head, family, None).await?;
         if is_parked {
-            (current.state, current.is_told) = (Following::Parked, true);
+            (current.state, current.is_reported) = (Following::Parked, true);
         }
         self.current = Some(current);
         self.pass(&head);
@@ -254,7 +254,7 @@ impl ThreadTask {
         if self.modes.shown() != Shown::Nothing {
             let family = TreeWatcher::watch(self.graph.engine(), &thread.engine, &row.run, SeenCounts::new(), WatchScope::All);
             let current = self.current_of(thread, &row, family, Some(from.position)).await?;
-            self.current = Some(Current { is_told: from.is_done, ..current });
+            self.current = Some(Current { is_reported: from.is_done, ..current });
         }
         self.pass(&row);
         Ok(())
@@ -269,7 +269,7 @@ impl ThreadTask {
         let begun = self.graph.watched(thread, row.run.clone(), Some(row)).await?;
         let (to, shown) = (self.to.clone(), self.modes.shown());
         let task = StreamTask::in_thread(&self.graph, &self.who.user, &begun, (modes, has_subgraphs), from, (to, shown));
-        Ok(Current { task, family, state: Following::Active, is_told: false })
+        Ok(Current { task, family, state: Following::Active, is_reported: false })
     }
 
     fn pass(&mut self, row: &RunRow) {
@@ -372,7 +372,7 @@ impl Current {
         let rest = self.task.follow_run(&mut self.family).await?;
         let is_parked = rest == Rest::Parked;
         self.state = if is_parked { Following::Parked } else { Following::Over };
-        if !self.task.take_has_sent() && self.is_told {
+        if !self.task.take_has_sent() && self.is_reported {
             return Ok(());
         }
         if is_parked {
@@ -403,7 +403,7 @@ impl Current {
     async fn finish(&mut self) -> Result<(), ClientGone> {
         self.task.send_done().await?;
         self.task.take_has_sent();
-        self.is_told = true;
+        self.is_reported = true;
         Ok(())
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn remember(graph: &LangGraph, user: &UserId, started: &Started
     Ok(records::put(graph.store(), user, WEBHOOK, started.run.as_str(), &record).await?)
 }
 
-/// Takes up what an earlier server did not deliver.
+/// Delivers what an earlier server did not.
 pub(super) async fn recover(graph: &LangGraph) {
     let mut pages = Pages::<WebhookRecord>::of(WEBHOOK);
     loop {

@@ -9,7 +9,7 @@ use wire::langserve::Config;
 use super::{Caller, Refused, ServedFlow, Service};
 use crate::api::thread_named;
 
-/// Of the settings of a run, which every run of a batch keeps.
+/// Bytes of the settings of a run, which every run of a batch keeps.
 const SETTINGS_BYTES_MAX: usize = 64 << 10;
 const TAGS_MAX: usize = 100;
 const TAG_BYTES_MAX: usize = 200;

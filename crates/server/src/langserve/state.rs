@@ -213,8 +213,8 @@ async fn children(engine: &Engine, run: &RunId) -> Result<Vec<RunId>, Refused> {
     let past = History::of(&**engine.store(), engine.flows(), run).await.map_err(Refused::of)?;
     let Some(thread) = past.start.as_ref().map(|start| start.thread.clone()) else { return Ok(Vec::new()) };
     let mut found = Vec::new();
-    for told in &past.events {
-        if let Event::Asked { task, effect, .. } = &told.event
+    for numbered in &past.events {
+        if let Event::Asked { task, effect, .. } = &numbered.event
             && let Effect::CallAgent(call) = &**effect
             && engine.flows().contains_key(&call.agent)
         {

@@ -106,12 +106,12 @@ async fn write(service: Service, mut call: Call, place: Option<OwnedSemaphorePer
                 // A parked run publishes nothing until it is answered.
                 () = parked(engine, &run) => None,
             };
-            let is_heard = match seen {
+            let is_sent = match seen {
                 Some(Ok(seen)) => writer.see(&seen).await,
                 Some(Err(error)) => return writer.fail(500, error.to_string()).await,
                 None => break,
             };
-            if !is_heard {
+            if !is_sent {
                 return;
             }
         }
@@ -201,7 +201,7 @@ impl StreamWriter {
 
     async fn see(&mut self, seen: &FeedItem) -> bool {
         match seen {
-            FeedItem::Event(told, _) => match &told.event {
+            FeedItem::Event(numbered, _) => match &numbered.event {
                 Event::Entered { step, node } => {
                     self.nodes = Nodes { step: *step, noted: Map::new() };
                     self.entered(node).await
@@ -284,7 +284,7 @@ impl StreamWriter {
 
     async fn ended(&self, flow: &str, output: &Value) {
         let update = json!({ flow: output });
-        let is_heard = match self.form {
+        let is_sent = match self.form {
             Form::Updates => self.send("data", &update).await,
             Form::Log => {
                 self.send("data", &Patch { ops: vec![Op::add("/streamed_output/-", update), Op::replace("/final_output", output.clone())] }).await
@@ -296,7 +296,7 @@ impl StreamWriter {
             }
             Form::Events => true,
         };
-        if is_heard {
+        if is_sent {
             // A client that disconnected has received everything before.
             let _ = self.to.send(Bytes::from_static(b"event: end\r\n\r\n")).await;
         }

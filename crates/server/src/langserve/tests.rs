@@ -11,24 +11,24 @@ use super::*;
 
 /// An agent that repeats its input; `fail` fails it, `ask` makes it ask a person, `call` makes it call a tool.
 fn echo() -> Graph {
-    let heard =
+    let last_message =
         |s: &Value| s["messages"].as_array().and_then(|all| all.last()).and_then(|last| last["content"].as_str()).unwrap_or_default().to_owned();
-    let ask = move |s: &Value| match heard(s).as_str() {
+    let ask = move |s: &Value| match last_message(s).as_str() {
         "ask" => Ask::one(graph::person("Really?")),
         "call" => Ask::one(graph::tool("count", json!({}))),
         _ => Ask::nothing(),
     };
     let fold = move |s: &mut Value, replies: &Replies<'_>| {
-        let said = heard(s);
-        if said == "fail" {
+        let input = last_message(s);
+        if input == "fail" {
             return Go::fail("it hurts");
         }
         let more = replies.value(0).map(|value| format!(" {value}")).unwrap_or_default();
-        let turn = json!({ "role": "assistant", "content": format!("echo: {said}{more}"), "name": "echo" });
+        let turn = json!({ "role": "assistant", "content": format!("echo: {input}{more}"), "name": "echo" });
         s["messages"].as_array_mut().unwrap().push(turn);
         s["context"]["seen"] = json!(true);
         s["next"] = json!("FINISH");
-        Go::end().note("heard", said)
+        Go::end().note("received", input)
     };
     Graph::of::<Value>("echo").node("answer", (ask, fold), &[END]).build().unwrap()
 }
@@ -172,13 +172,13 @@ async fn p3_errors_have_langserves_forms() {
         ("nothing/invoke", json!({ "input": human("x") }).to_string(), 404, "/detail", "Not Found"),
         ("graph/stream", json!({ "input": {} }).to_string(), 422, "/detail/0/loc/0", "messages"),
     ] {
-        let (status, said, headers) = post(format!("{base}/{path}"), body.clone(), &[]).await;
-        let found = said.pointer(place).and_then(Value::as_str).unwrap_or_default();
-        assert!(status == expected_status && found.contains(reason), "{path} {body}: {status} {said}");
+        let (status, reply, headers) = post(format!("{base}/{path}"), body.clone(), &[]).await;
+        let found = reply.pointer(place).and_then(Value::as_str).unwrap_or_default();
+        assert!(status == expected_status && found.contains(reason), "{path} {body}: {status} {reply}");
         assert_eq!(headers.get(SHOULD_RETRY).and_then(|value| value.to_str().ok()), Some("false"), "{path}");
     }
-    let (status, said, _) = post(format!("{base}/graph/invoke"), json!({ "input": human("x") }).to_string(), &[("host", "evil.example")]).await;
-    assert_eq!((status, said["error"].is_null()), (403, false), "the guard stands in front");
+    let (status, reply, _) = post(format!("{base}/graph/invoke"), json!({ "input": human("x") }).to_string(), &[("host", "evil.example")]).await;
+    assert_eq!((status, reply["error"].is_null()), (403, false), "the guard stands in front");
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn p8_circles_of_agents_are_cut() {
 }
 
 #[tokio::test]
-async fn p8_a_run_that_needs_a_person_says_so_and_takes_the_answer() {
+async fn p8_a_run_that_needs_a_person_reports_it_and_takes_the_answer() {
     let (base, _) = serve().await;
     let url = format!("{base}/graph/invoke");
     let (status, body, _) = post(url.clone(), json!({ "input": human("ask") }).to_string(), &[(KEY, "k")]).await;
@@ -234,7 +234,7 @@ fn caller(user: &str) -> Caller {
 }
 
 #[tokio::test]
-async fn p8_nobody_answers_for_somebody_else() {
+async fn p8_no_user_can_answer_for_another() {
     let (service, _) = service();
     let (ada, bob) = (caller("ada"), caller("bob"));
     let asked = json!({ "input": human("ask") }).to_string();
@@ -264,13 +264,13 @@ async fn streamed(base: &str, form: &str, body: Value) -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn p3_streams_tell_what_a_run_does() {
+async fn p3_streams_have_the_events_of_a_run() {
     let (base, _) = serve().await;
-    let told = streamed(&base, "stream", json!({ "input": human("hi") })).await;
-    let names: Vec<&str> = told.iter().map(|(name, _)| name.as_str()).collect();
+    let frames = streamed(&base, "stream", json!({ "input": human("hi") })).await;
+    let names: Vec<&str> = frames.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["metadata", "data", "data", "end"]);
-    assert_eq!(told[1].1, json!({ "answer": { "heard": "hi" } }));
-    assert_eq!(told[2].1["echo"]["messages"][1]["content"], "echo: hi");
+    assert_eq!(frames[1].1, json!({ "answer": { "received": "hi" } }));
+    assert_eq!(frames[2].1["echo"]["messages"][1]["content"], "echo: hi");
     let log = streamed(&base, "stream_log", json!({ "input": human("hi"), "diff": true })).await;
     let paths: Vec<String> = log
         .iter()
@@ -313,7 +313,7 @@ async fn p3_schemas_and_the_description_are_there() {
     assert_eq!((get("agent.json").await["name"].clone(), get("nothing/input_schema").await), (json!("echo"), json!({ "detail": "Not Found" })));
 }
 
-/// Callers say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
+/// Callers that send mangled requests. `BATON_MANGLED` is their number, 2,000 by default.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {
     let handler = ScriptedHandler::parse("when tool count reply 1").unwrap();

@@ -33,7 +33,7 @@ async fn get_once(address: SocketAddr) -> String {
 
 /// Slow clients take every place, more than once, and none of the requests after them is refused.
 #[tokio::test]
-async fn clients_that_send_nothing_keep_nobody_out() {
+async fn clients_that_send_nothing_do_not_block_others() {
     let address = serve(Limits { connections_max: 8, ..Limits::default() }).await;
     let mut slow = Vec::new();
     for _ in 0..30 {
@@ -68,12 +68,12 @@ fn a_place_is_taken_from_the_oldest_connection_without_a_request() {
 
 /// A client of HTTP/2 without TLS is recognised by its first bytes, also when they come one by one, and its host counts as `Host` does.
 #[tokio::test]
-async fn http2_is_spoken_to_whoever_begins_with_it() {
+async fn http2_is_used_with_clients_that_begin_with_it() {
     let address = serve(Limits::default()).await;
     let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
     let response = client.get(format!("http://{address}/")).send().await.unwrap();
     assert_eq!((response.version(), response.status().as_u16(), response.text().await.unwrap().as_str()), (Version::HTTP_2, 200, "here"));
-    // Without a token this server answers to names of loopback only, whatever a header says beside the address of the request.
+    // Without a token this server answers to names of loopback only, whatever a header has beside the address of the request.
     let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().resolve("evil.example", address).build().unwrap();
     let response = client.get(format!("http://evil.example:{}/", address.port())).header("host", "localhost").send().await.unwrap();
     assert_eq!(response.status().as_u16(), 403);

@@ -35,7 +35,7 @@ pub(super) fn requests(asks: &OpenQuestion) -> InputRequests {
     BTreeMap::from([(QUESTION.to_owned(), InputRequest::Elicitation(ElicitRequest::new(params(asks))))])
 }
 
-/// What a host that repeats its call says a person did.
+/// What a person did, as reported by a host that repeats its call.
 pub(super) fn response(answers: &InputResponses) -> (ElicitationAction, Option<Value>) {
     let answer = answers.get(QUESTION).cloned().unwrap_or_default();
     let action = match answer["action"].as_str() {

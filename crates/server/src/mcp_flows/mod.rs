@@ -56,7 +56,7 @@ pub(crate) fn open_routes(api: &Api) -> Router {
     oidc::resource_routes(api)
 }
 
-/// What was refused before MCP's own words began: as JSON-RPC says it.
+/// A refusal before the MCP session begins, as a JSON-RPC error.
 pub(crate) fn error(problem: &Problem) -> Response {
     let message = match problem.status {
         StatusCode::NOT_FOUND => "there is no such session, or it has ended; initialize again",
@@ -76,7 +76,7 @@ pub async fn serve(api: &Api, stream: impl AsyncRead + AsyncWrite + Send + Unpin
 
 struct Flows {
     api: Api,
-    /// Whose session it is; over HTTP every request says so itself.
+    /// The user of the session; over HTTP every request names its user.
     who: Option<Identity>,
     _place: Option<OwnedSemaphorePermit>,
 }

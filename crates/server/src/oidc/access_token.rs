@@ -1,6 +1,6 @@
 //! Access tokens (JWT) of the provider as credentials of MCP hosts: their checks, and where hosts learn of the provider (RFC 9728).
 //!
-//! A token counts only if it was issued for this server (`aud`). Which names this server has is said by the configuration. A name from a request counts only on
+//! A token counts only if it was issued for this server (`aud`). The configuration has the names of this server. A name from a request counts only on
 //! loopback: elsewhere a server that was given a token of its own could send it here under its own name.
 
 use std::collections::HashMap;
@@ -52,7 +52,7 @@ impl Known {
 /// Why a token does not count.
 #[derive(Debug)]
 pub(crate) enum AccessError {
-    /// It is one of the provider's, and its time is over: a host gets another and comes back.
+    /// It is one of the provider's, and it has expired: a host gets another and tries again.
     Expired,
     /// It is none that counts here. Words for the log.
     Refused(String),
@@ -74,14 +74,14 @@ impl Oidc {
         settings.public_url.as_deref().or(base.filter(is_loopback)).map(str::to_owned)
     }
 
-    /// What the `WWW-Authenticate` header of a refusal says, so that hosts find the provider.
+    /// The `WWW-Authenticate` header of a refusal, by which hosts find the provider.
     pub(crate) fn challenge(&self, base: Option<&str>, had_token: bool) -> Option<String> {
         let resource = self.resource(base)?;
         let invalid = if had_token { "error=\"invalid_token\", " } else { "" };
         Some(format!("Bearer {invalid}resource_metadata=\"{resource}{METADATA}{RESOURCE}\""))
     }
 
-    /// Whose access token this is.
+    /// The user of an access token.
     pub(crate) async fn of_access_token(&self, token: &str, base: Option<&str>, store: &dyn Store) -> Result<SignedIn, AccessError> {
         let settings = &self.0.settings;
         let mut audiences = settings.mcp_audiences.clone();

@@ -1,7 +1,7 @@
 //! One attempt to sign in, kept by the browser in a cookie between the two redirects. Nothing is kept here, so that any server behind a balancer can finish it
 //! and nobody can fill a table.
 //!
-//! The cookie is a random secret. State, nonce and PKCE's verifier are digests of it, so each is bound to the browser that began: whoever has no such cookie cannot
+//! The cookie is a random secret. State, nonce and PKCE's verifier are digests of it, so each is bound to the browser that began: a browser without this cookie cannot
 //! finish, and none of the three reveals the others.
 
 use base64::Engine as _;

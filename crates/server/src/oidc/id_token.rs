@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_whose_time_is_over_is_told_from_a_wrong_one() {
+    fn an_expired_token_and_a_wrong_one_are_different_errors() {
         let one = signer("1");
         assert_eq!(check(&one.token(&with("exp", json!(NOW_S - 60))), &[one.public()]), Err(TokenError::Expired));
     }

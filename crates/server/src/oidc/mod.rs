@@ -9,7 +9,7 @@
 //!                                                                              └─► session cookie, redirect to the page
 //! ```
 //!
-//! Programs go on with tokens; MCP hosts may also send access tokens of the provider ([`access_token`]). What a group may do is said by `[groups]` of the configuration ([`crate::rights`]).
+//! Programs go on with tokens; MCP hosts may also send access tokens of the provider ([`access_token`]). What a group may do is in `[groups]` of the configuration ([`crate::rights`]).
 
 mod access_token;
 mod attempt;

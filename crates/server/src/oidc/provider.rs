@@ -115,7 +115,7 @@ impl Provider {
         let mut form = vec![("grant_type", "authorization_code"), ("code", code), ("redirect_uri", redirect), ("code_verifier", verifier)];
         let mut request = self.client.post(endpoints.token.clone()).header("content-type", "application/x-www-form-urlencoded");
         match &self.secret {
-            // Both parts are encoded before they are joined, as OAuth says.
+            // Both parts are encoded before they are joined, as OAuth requires.
             Some(secret) if !endpoints.has_secret_in_body => request = request.basic_auth(encoded(client_id), Some(encoded(secret.reveal()))),
             Some(secret) => form.extend([("client_id", client_id.as_str()), ("client_secret", secret.reveal())]),
             None => form.push(("client_id", client_id)),
@@ -224,8 +224,8 @@ impl Provider {
         }
         if !status.is_success() {
             // OAuth's errors are a word and a sentence.
-            let said: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            let words = ["error", "error_description"].iter().filter_map(|name| said[name].as_str()).collect::<Vec<_>>().join(": ");
+            let error: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+            let words = ["error", "error_description"].iter().filter_map(|name| error[name].as_str()).collect::<Vec<_>>().join(": ");
             return Err(format!("status {status} {}", words.chars().take(300).collect::<String>()));
         }
         // What could not be read may hold tokens, so it is not shown.

@@ -79,7 +79,7 @@ async fn start(State(api): State<Api>, request: Request) -> Response {
 struct Callback {
     code: Option<String>,
     state: Option<String>,
-    /// Which provider answers, where it says so.
+    /// The provider that answers, where it is named.
     iss: Option<String>,
     error: Option<String>,
     error_description: Option<String>,

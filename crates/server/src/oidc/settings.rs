@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_settings_are_errors_with_a_reason() {
         let good = settings("https://login.example.org");
         for (wrong, words) in [
             (Settings { client_id: " ".into(), ..good.clone() }, "client_id is missing"),

@@ -20,7 +20,7 @@ const RSA_BYTES_MAX: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
     name: Option<String>,
-    /// The only algorithm it is for, if it says so.
+    /// The only algorithm it is for, if it names one.
     algorithm: Option<String>,
     public: PublicKey,
 }

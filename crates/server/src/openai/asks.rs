@@ -1,6 +1,6 @@
 //! A question to a person as the assistant's message, and how the next message finds the run that asks.
 //!
-//! Clients of chat completions send back what the assistant said and nothing else, so the message ends with a comment of Markdown, which readers do not see:
+//! Clients of chat completions send back the assistant's message and nothing else, so the message ends with a comment of Markdown, which readers do not see:
 //! `[//]: # (baton-run 0192…)`.
 
 use wire::api::ChatMessage;
@@ -28,9 +28,9 @@ pub(super) fn run_of(history: &[ChatMessage]) -> Option<String> {
 
 /// Without the comments.
 pub(super) fn without(history: &mut [ChatMessage]) {
-    for said in history.iter_mut().filter(|said| said.content.contains(BEGIN)) {
-        let kept: Vec<&str> = said.content.lines().filter(|line| !line.starts_with(BEGIN)).collect();
-        said.content = kept.join("\n").trim_end().to_owned();
+    for message in history.iter_mut().filter(|message| message.content.contains(BEGIN)) {
+        let kept: Vec<&str> = message.content.lines().filter(|line| !line.starts_with(BEGIN)).collect();
+        message.content = kept.join("\n").trim_end().to_owned();
     }
 }
 
@@ -40,12 +40,12 @@ mod tests {
 
     #[test]
     fn the_run_that_asks_is_found_again_and_taken_out() {
-        let said = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
-        let mut history = vec![said("user", "x"), said("assistant", "May I?\n\nAnswer yes or no.\n\n[//]: # (baton-run 0a1b)")];
+        let message = |role: &str, content: &str| ChatMessage { role: role.into(), content: content.into() };
+        let mut history = vec![message("user", "x"), message("assistant", "May I?\n\nAnswer yes or no.\n\n[//]: # (baton-run 0a1b)")];
         assert_eq!(run_of(&history).as_deref(), Some("0a1b"));
         without(&mut history);
         assert_eq!(history[1].content, "May I?\n\nAnswer yes or no.");
         assert_eq!(run_of(&history), None);
-        assert_eq!(run_of(&[said("assistant", "[//]: # (baton-run ../x)")]), None);
+        assert_eq!(run_of(&[message("assistant", "[//]: # (baton-run ../x)")]), None);
     }
 }

@@ -149,7 +149,7 @@ impl FinishedChoice {
     }
 }
 
-/// Tells a run as chunks.
+/// Sends a run as chunks.
 struct StreamWriter {
     api: Api,
     head: Head,
@@ -175,8 +175,8 @@ impl StreamWriter {
     }
 
     async fn write(self, mut begun: StartedTurn) {
-        let is_heard = self.write_chunks(&mut begun).await;
-        if !is_heard && self.stops {
+        let is_sent = self.write_chunks(&mut begun).await;
+        if !is_sent && self.stops {
             // One that is over by now is not stopped.
             let _ = self.api.0.engine.cancel(&begun.run, "the client closed its stream").await;
         }

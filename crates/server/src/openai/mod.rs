@@ -114,7 +114,7 @@ impl From<RequestError> for Problem {
 /// Why a run has no answer.
 fn ended_badly(rest: &TurnOutcome) -> Option<Problem> {
     match rest {
-        // `completion` says so if the model did not keep to the client's form.
+        // `completion` fails if the model did not keep to the client's form.
         TurnOutcome::Failed(why) if why.contains("unusable reply") => Some(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, UNFIT, why.as_str())),
         TurnOutcome::Failed(why) => Some(Problem::new(StatusCode::INTERNAL_SERVER_ERROR, RUN_FAILED, format!("the run failed: {why}"))),
         TurnOutcome::Cancelled(why) => Some(Problem::new(StatusCode::CONFLICT, CANCELLED, format!("the run was stopped: {why}"))),

@@ -431,8 +431,8 @@ async fn write(openai: &OpenAi, who: &Identity, id: &str, mut begun: StartedTurn
             let text = part["text"].as_str().unwrap_or_default();
             piece(&if has_form { text.to_owned() } else { events.missing(text) });
             for (number, annotation) in part["annotations"].as_array().into_iter().flatten().enumerate() {
-                let told = with(with(at.clone(), "annotation_index", json!(number)), "annotation", annotation.clone());
-                log.push("response.output_text.annotation.added", told);
+                let added = with(with(at.clone(), "annotation_index", json!(number)), "annotation", annotation.clone());
+                log.push("response.output_text.annotation.added", added);
             }
             log.push("response.output_text.done", with(with(at.clone(), "text", json!(text)), "logprobs", json!([])));
             log.push("response.content_part.done", with(at.clone(), "part", part.clone()));

@@ -1,4 +1,4 @@
-//! The events of a response as they are streamed, kept for clients that come back: `GET /v1/responses/{id}?stream=true&starting_after=N`.
+//! The events of a response as they are streamed, kept for clients that reconnect: `GET /v1/responses/{id}?stream=true&starting_after=N`.
 //!
 //! One task writes the events of a response, and any number of clients read them from wherever they were. The log of a response that is over is kept for a while;
 //! after that, or after a restart, it is written again from the run, with fewer pieces of text.
@@ -36,7 +36,7 @@ pub(super) struct Log {
     /// How many there are, and whether that is all.
     state: watch::Sender<(usize, bool)>,
     pieces_bytes: Mutex<usize>,
-    /// Of all its events.
+    /// Bytes of all its events.
     bytes: AtomicUsize,
 }
 

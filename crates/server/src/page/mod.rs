@@ -212,7 +212,7 @@ fn pack(all: &[(&str, &[u8])]) -> BTreeMap<String, File> {
     packed
 }
 
-/// Every `/assets/…` with the hash of what it is, and an import map that says the same of every module.
+/// Every `/assets/…` with the hash of what it is, and an import map with the same for every module.
 fn hashed(html: &str, files: &BTreeMap<String, File>) -> String {
     let address = |name: &str, file: &File| format!("/assets/{name}?v={}", file.hash);
     let mut text = html.to_owned();

@@ -86,14 +86,14 @@ fn modules_that_cannot_be_bundled_are_refused() {
         bundle::bundle(files.iter().map(|(name, text)| ((*name).to_owned(), text.as_bytes().to_vec())).collect()).err().unwrap_or_default()
     };
     assert_eq!(refused("import { a } from \"./a.js\";", "export const a = 1;"), "");
-    for (main, a, says) in [
+    for (main, a, message) in [
         ("import { a } from \"./a.js\";", "import \"./main.js\";\nexport const a = 1;", "import one another"),
         ("import { a } from \"./a.js\";", "import { b } from \"./b.js\";\nexport const a = b;", "does not preload"),
         ("import * as a from \"./a.js\";", "export const a = 1;", "is not known"),
         ("import { a } from \"./a.js\";", "export default 1;", "is not known"),
         ("", "export const a = 1;", "does not need"),
     ] {
-        assert!(refused(main, a).contains(says), "{main}: {:?}", refused(main, a));
+        assert!(refused(main, a).contains(message), "{main}: {:?}", refused(main, a));
     }
 }
 

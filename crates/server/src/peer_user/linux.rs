@@ -70,7 +70,7 @@ fn by_netlink(remote: SocketAddr, local: SocketAddr) -> io::Result<Option<u32>> 
 
 fn read_reply(reply: &[u8], remote: SocketAddr, local: SocketAddr) -> Option<u32> {
     let kind = u16::from_ne_bytes(reply.get(4..6)?.try_into().ok()?);
-    // An error says that there is no such socket.
+    // An error means that there is no such socket.
     if kind != SOCK_DIAG_BY_FAMILY {
         return None;
     }

@@ -54,10 +54,11 @@ impl ServerHandler for Export {
         }
         let key = context.meta.0.0.get(KEY).and_then(Value::as_str).map(str::to_owned);
         let is_allowed = context.meta.0.0.get(AGAIN).and_then(Value::as_bool) == Some(true);
-        let (tell, mut told) = mpsc::channel::<String>(PROGRESS_WAITING_MAX);
+        let (sender, mut receiver) = mpsc::channel::<String>(PROGRESS_WAITING_MAX);
         let token = context.meta.get_progress_token();
         // Progress that cannot be sent at once is dropped.
-        let progress = if token.is_some() { Progress::to(move |text| drop(tell.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
+        let progress =
+            if token.is_some() { Progress::to(move |text| drop(sender.try_send(text.trim_end().to_owned()))) } else { Progress::nowhere() };
         let options = CallOptions { key, is_allowed, deadline: DEADLINE_MAX, progress, ..CallOptions::default() };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         if let Some(recorder) = &self.recorder {
@@ -73,7 +74,7 @@ impl ServerHandler for Export {
             tokio::select! {
                 result = &mut calling => break result,
                 () = context.ct.cancelled() => return Err(ErrorData::internal_error("cancelled", None)),
-                Some(text) = told.recv() => {
+                Some(text) = receiver.recv() => {
                     steps += 1.0;
                     if let Some(token) = token.clone() {
                         // Nobody may be listening any more.

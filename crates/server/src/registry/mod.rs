@@ -85,7 +85,7 @@ impl Registry {
         self.routes(guard).layer(from_fn_with_state(guard.clone(), guard::check)).merge(open)
     }
 
-    /// Where browsers come back from a sign-in, beside a page and without a token.
+    /// Where browsers are redirected to after a sign-in, beside a page and without a token.
     pub(crate) fn open_routes(&self) -> Router {
         login::open_routes(self, true)
     }

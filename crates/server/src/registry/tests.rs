@@ -88,7 +88,7 @@ async fn s2_tools_are_listed_described_called_found_and_switched() {
 }
 
 #[tokio::test]
-async fn mistakes_have_a_status_and_words() {
+async fn mistakes_have_a_status_and_a_message() {
     let registry = serve().await;
     for (path, body, status, part) in [
         ("/tools/echo.sai/call", json!({"arguments": {}}), 404, "did you mean echo.say?"),
@@ -107,7 +107,7 @@ async fn mistakes_have_a_status_and_words() {
 }
 
 #[tokio::test]
-async fn strangers_pages_do_not_come_in() {
+async fn requests_of_pages_of_other_sites_are_refused() {
     let registry = serve().await;
     for path in ["/tools", "/mcp"] {
         let response = reqwest::Client::new().get(format!("{}{path}", registry.base)).header("origin", "https://evil.example").send().await.unwrap();
@@ -170,5 +170,5 @@ async fn s2_a_hub_can_stand_on_a_registry() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the change is heard");
+    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("the change is received");
 }

@@ -35,7 +35,7 @@ pub(crate) use sse::{Sink, Source, channel, frames};
 /// A question of a client.
 pub(crate) struct Turn {
     pub(crate) new_run: NewRun,
-    /// What was said before it, as the client keeps it.
+    /// The messages before it, as the client keeps them.
     pub(crate) history: Vec<ChatMessage>,
     /// It holds words that may not be the user's own.
     pub(crate) is_tainted: bool,
@@ -49,7 +49,7 @@ pub(crate) struct Wrapper {
     pub(crate) fields: serde_json::Map<String, Value>,
 }
 
-/// What a request says beside its body.
+/// What a request has beside its body.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TurnHeaders {
     key: Option<String>,
@@ -153,7 +153,7 @@ pub(crate) async fn followed(api: &Api, row: RunRow) -> StartedTurn {
 
 /// How many events of a run and of those below it there are.
 pub(crate) async fn known(engine: &Engine, run: &RunId) -> SeenCounts {
-    tree_history(engine, run).await.into_iter().map(|(run, told)| (run, told.len() as u64)).collect()
+    tree_history(engine, run).await.into_iter().map(|(run, events)| (run, events.len() as u64)).collect()
 }
 
 fn order(api: &Api, who: &Identity, thread: &ThreadId, turn: Turn) -> Result<Order, Problem> {
@@ -252,10 +252,10 @@ pub(crate) fn with_instructions(instructions: &str, history: Vec<ChatMessage>) -
     if instructions.trim().is_empty() {
         return history;
     }
-    let said = |role: &str, content: String| ChatMessage { role: role.to_owned(), content };
-    let told = said("user", format!("Instructions for your answers in this conversation:\n{}", instructions.trim()));
-    let mut all = vec![told, said("assistant", "I will follow them.".to_owned())];
-    // Flows hear about ten turns; the oldest give way to the instructions.
+    let message = |role: &str, content: String| ChatMessage { role: role.to_owned(), content };
+    let first = message("user", format!("Instructions for your answers in this conversation:\n{}", instructions.trim()));
+    let mut all = vec![first, message("assistant", "I will follow them.".to_owned())];
+    // Flows are given about ten turns; the oldest give way to the instructions.
     let from = history.len().saturating_sub(HISTORY_MESSAGES_MAX);
     all.extend(history.into_iter().skip(from));
     all

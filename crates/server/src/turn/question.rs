@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 const YES: [&str; 8] = ["yes", "y", "ok", "okay", "approve", "approved", "true", "allow"];
 const NO: [&str; 8] = ["no", "n", "decline", "declined", "reject", "false", "deny", "stop"];
 
-/// What a text means to this question. An error says what it does not mean; [`hint`] says what would.
+/// What a text means to this question. The error is why it is no valid answer; [`hint`] describes the valid ones.
 pub(crate) fn answer_value(text: &str, waiting: &Waiting) -> Result<Value, String> {
     let text = text.trim();
     if let Ok(value @ Value::Object(_)) = serde_json::from_str(text) {

@@ -27,17 +27,17 @@ async fn open_named(schema: &Schema) -> TestStore {
 async fn lost_connections_are_made_again_and_no_commit_is_lost_or_doubled() {
     let schema = Arc::new(Schema::new().await);
     let home = open_named(&schema).await;
-    let pens: Vec<_> = (0..8)
+    let writers: Vec<_> = (0..8)
         .map(|n| {
             let home = home.clone();
             tokio::spawn(async move {
-                let mut pen = RunWriter::start(&home, &format!("t{n}"), &format!("r{n}")).await;
+                let mut writer = RunWriter::start(&home, &format!("t{n}"), &format!("r{n}")).await;
                 for line in 0..100 {
                     let text = line.to_string();
-                    match pen.lines([&text]).await {
+                    match writer.lines([&text]).await {
                         Ok(()) => {}
                         // Committed, but the reply was lost: the journal knows.
-                        Err(StoreError::Unreachable { .. }) => pen.next_seq = journal(&home, &format!("r{n}")).await.len() as u64,
+                        Err(StoreError::Unreachable { .. }) => writer.next_seq = journal(&home, &format!("r{n}")).await.len() as u64,
                         Err(error) => panic!("{error}"),
                     }
                 }
@@ -48,8 +48,8 @@ async fn lost_connections_are_made_again_and_no_commit_is_lost_or_doubled() {
         tokio::time::sleep(std::time::Duration::from_millis(30)).await;
         cut(&schema).await;
     }
-    for pen in pens {
-        pen.await.unwrap();
+    for writer in writers {
+        writer.await.unwrap();
     }
     let wanted: Vec<String> = (0..100).map(|line| line.to_string()).collect();
     for n in 0..8 {
@@ -77,7 +77,7 @@ async fn tables_of_others_are_not_touched() {
 }
 
 #[tokio::test]
-async fn errors_say_what_to_do_and_keep_the_password() {
+async fn errors_name_the_next_step_and_hide_the_password() {
     let (before, after) = url().split_once('@').map(|(before, after)| (before.to_owned(), after.to_owned())).unwrap();
     let user = before.rsplit_once(':').unwrap().0;
     for (url, wanted) in [

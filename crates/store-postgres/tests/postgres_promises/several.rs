@@ -9,7 +9,7 @@ use baton_store::{Change, Commit, NewFile, NewRun, NewValue, Share, SignalKind, 
 use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, journal, new_run, run_id, thread_id};
 use crate::throwaway::Schema;
 
-const HEARD_MAX: Duration = Duration::from_secs(10);
+const NOTIFICATION_MAX: Duration = Duration::from_secs(10);
 
 async fn two() -> (TestStore, TestStore) {
     let schema = Schema::new().await;
@@ -124,37 +124,37 @@ async fn servers_in_one_anothers_way_lose_nothing() {
 }
 
 #[tokio::test]
-async fn changes_are_heard_by_the_others() {
+async fn changes_are_received_by_other_servers() {
     let (one, other) = two().await;
-    let mut heard = other.changes().unwrap();
-    let mut pen = RunWriter::start(&one, "t", "r").await;
-    let wait = async |heard: &mut tokio::sync::broadcast::Receiver<Change>, wanted: Change, again: &dyn Fn() -> RepeatFuture| {
-        let end = tokio::time::Instant::now() + HEARD_MAX;
+    let mut changes = other.changes().unwrap();
+    let mut writer = RunWriter::start(&one, "t", "r").await;
+    let wait = async |changes: &mut tokio::sync::broadcast::Receiver<Change>, wanted: Change, again: &dyn Fn() -> RepeatFuture| {
+        let end = tokio::time::Instant::now() + NOTIFICATION_MAX;
         // The listener may connect a moment after the store is open; until then changes are missed.
         while tokio::time::Instant::now() < end {
             again().await;
-            if let Ok(Ok(change)) = tokio::time::timeout(Duration::from_millis(200), heard.recv()).await
+            if let Ok(Ok(change)) = tokio::time::timeout(Duration::from_millis(200), changes.recv()).await
                 && change == wanted
             {
                 return;
             }
         }
-        panic!("{wanted:?} was not heard");
+        panic!("{wanted:?} was not received");
     };
     let poster = one.clone();
     let post = move || -> RepeatFuture {
         let home = poster.clone();
         Box::pin(async move { home.post(&run_id("r"), SignalKind::Cancel { reason: "x".to_owned() }).await.unwrap() })
     };
-    wait(&mut heard, Change::Signal(run_id("r")), &post).await;
-    pen.lines(["line"]).await.unwrap();
-    wait(&mut heard, Change::Run(run_id("r")), &|| Box::pin(async {})).await;
+    wait(&mut changes, Change::Signal(run_id("r")), &post).await;
+    writer.lines(["line"]).await.unwrap();
+    wait(&mut changes, Change::Run(run_id("r")), &|| Box::pin(async {})).await;
 }
 
 #[tokio::test]
-async fn pieces_and_watchers_are_told_to_the_other_server() {
+async fn pieces_and_watchers_are_sent_to_the_other_server() {
     let (one, other) = two().await;
-    let mut heard = other.changes().unwrap();
+    let mut changes = other.changes().unwrap();
     let piece = |text: &str| {
         let task = graph::TaskId { step: 1, index: 0 };
         Change::Piece(baton_store::Piece { watched: run_id("root"), run: run_id("child"), task, attempt: 1, text: text.to_owned() })
@@ -163,10 +163,10 @@ async fn pieces_and_watchers_are_told_to_the_other_server() {
     let mut text = String::new();
     let mut is_watched = false;
     for round in 0..100 {
-        one.tell(Change::Watched(run_id("root")));
-        one.tell(piece(&format!("{round} ")));
-        one.tell(piece("and more "));
-        while let Ok(Ok(change)) = tokio::time::timeout(Duration::from_millis(100), heard.recv()).await {
+        one.notify(Change::Watched(run_id("root")));
+        one.notify(piece(&format!("{round} ")));
+        one.notify(piece("and more "));
+        while let Ok(Ok(change)) = tokio::time::timeout(Duration::from_millis(100), changes.recv()).await {
             match change {
                 Change::Piece(piece) => text.push_str(&piece.text),
                 Change::Watched(run) => is_watched = run == run_id("root"),
@@ -217,12 +217,12 @@ async fn files_are_shared_and_limited() {
 type RepeatFuture = std::pin::Pin<Box<dyn Future<Output = ()>>>;
 
 #[tokio::test]
-async fn text_with_nul_characters_comes_back() {
+async fn text_with_nul_characters_is_read_as_written() {
     let home: TestStore = Arc::new(Schema::new().await.open().await);
     let name = "a\0b\u{FFFFE}";
     let lease = claim(&home, name, "o\0").await;
-    let mut pen = RunWriter::start_at(&home, lease, name, NOW, |_| {}).await;
-    pen.write(|commit| commit.messages = vec![crate::hand::message("user", "x\0y")]).await.unwrap();
+    let mut writer = RunWriter::start_at(&home, lease, name, NOW, |_| {}).await;
+    writer.write(|commit| commit.messages = vec![crate::hand::message("user", "x\0y")]).await.unwrap();
     assert_eq!(home.messages(&thread_id(name), 0, 9).await.unwrap()[0].content, "x\0y");
     assert_eq!(home.run(&run_id(name)).await.unwrap().unwrap().run, run_id(name));
     let found = home.cards(baton_store::CardFilter { words: vec!["\0Y".to_owned()], limit: 9, ..Default::default() }).await.unwrap();

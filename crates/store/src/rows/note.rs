@@ -39,12 +39,12 @@ impl NewNote {
     }
 }
 
-/// Whose notes, and which of them.
+/// The notes to read: of which user, and which of them.
 #[derive(Clone, Debug)]
 pub struct NoteFilter {
     /// The user whose notes are read.
     pub user: UserId,
-    /// Of this flow only.
+    /// Only those of this flow.
     pub flow: Option<String>,
     /// Without those that are of use in other threads only.
     pub thread: Option<ThreadId>,

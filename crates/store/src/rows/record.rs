@@ -59,7 +59,7 @@ pub struct RecordRow {
 pub struct RecordFilter {
     /// The kind of document.
     pub kind: String,
-    /// Of all users otherwise.
+    /// Only those of this user; those of all users otherwise.
     pub user: Option<UserId>,
     /// Empty is any.
     pub key_prefix: String,

@@ -36,7 +36,7 @@ pub struct RunFilter {
     pub statuses: Vec<Status>,
     /// In this thread only.
     pub thread: Option<ThreadId>,
-    /// Whose threads they are in.
+    /// Only those in threads of this user.
     pub user: Option<UserId>,
     /// Without those that another run wanted.
     pub roots_only: bool,

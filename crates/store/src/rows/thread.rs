@@ -33,7 +33,7 @@ pub struct CardRow {
     pub newest: Option<NewestRun>,
 }
 
-/// Of an answer, so much stands in a list.
+/// Characters of an answer in a list.
 pub const PREVIEW_CHARS_MAX: usize = 200;
 
 /// The newest run of a thread.
@@ -50,7 +50,7 @@ pub struct NewestRun {
 /// Which threads; those without a run have no owner and are not included.
 #[derive(Clone, Debug, Default)]
 pub struct CardFilter {
-    /// Of this user only.
+    /// Only those of this user.
     pub user: Option<UserId>,
     /// This thread only.
     pub thread: Option<ThreadId>,
@@ -84,7 +84,7 @@ pub struct MessageRow {
 pub enum Retention {
     /// The most recently used ones.
     KeepLast(u64),
-    /// Those used since then.
+    /// The threads that were used since then.
     KeepSince {
         /// Milliseconds since 1970.
         ms: i64,

@@ -26,14 +26,14 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-/// Says which file it was: people with two databases need to know.
+/// Adds which file it was: people with two databases need to know.
 pub(super) trait WithPath<T> {
     fn named(self, path: &Path) -> Result<T>;
 }
 
 impl<T> WithPath<T> for rusqlite::Result<T> {
     fn named(self, path: &Path) -> Result<T> {
-        self.map_err(|error| in_our_words(&error, path))
+        self.map_err(|error| to_store_error(&error, path))
     }
 }
 
@@ -41,12 +41,12 @@ impl<T> WithPath<T> for std::result::Result<T, Fault> {
     fn named(self, path: &Path) -> Result<T> {
         self.map_err(|fault| match fault {
             Fault::Refused(error) => error,
-            Fault::Sql(error) => in_our_words(&error, path),
+            Fault::Sql(error) => to_store_error(&error, path),
         })
     }
 }
 
-pub(super) fn in_our_words(error: &rusqlite::Error, path: &Path) -> StoreError {
+pub(super) fn to_store_error(error: &rusqlite::Error, path: &Path) -> StoreError {
     let name = || path.display().to_string();
     match error {
         // What SQLite gives back but we cannot read was not written by us.
@@ -70,10 +70,10 @@ mod tests {
     use rusqlite::ffi;
 
     #[test]
-    fn errors_a_person_can_act_on_say_so() {
+    fn errors_a_person_can_act_on_are_marked() {
         let path = Path::new("a.db");
         let name = || path.display().to_string();
-        let error = |code| in_our_words(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
+        let error = |code| to_store_error(&rusqlite::Error::SqliteFailure(ffi::Error::new(code), None), path);
         assert_eq!(error(ffi::SQLITE_FULL), StoreError::Full { path: name() });
         for code in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB, ffi::SQLITE_CORRUPT_INDEX] {
             assert!(matches!(error(code), StoreError::Damaged { .. }), "{code}");

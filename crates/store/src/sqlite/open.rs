@@ -7,7 +7,7 @@
 //!                                       └───► Damaged
 //! ```
 //!
-//! The look at the raw header is for files at rest: even a read-only SQLite connection would leave files beside a stranger's
+//! The look at the raw header is for files at rest: even a read-only SQLite connection would leave files beside another program's
 //! database. Where there is a WAL, the header may be older than the truth and SQLite has to be asked.
 
 use std::fs::File;
@@ -222,7 +222,7 @@ fn read_header(path: &Path, head: &[u8; HEAD_BYTES], length: u64) -> Result<File
         bytes => u64::from(bytes),
     };
     let (pages, changes, pages_valid_for) = (u64::from(u32_at(28)), u32_at(24), u32_at(92));
-    // Very old SQLite did not keep the number of pages up to date; then the length says nothing.
+    // Very old SQLite did not keep the number of pages up to date; then the length cannot be compared.
     if changes == pages_valid_for && length < pages * page_bytes {
         return Err(damaged(path, format!("{length} bytes are left of {}", pages * page_bytes)));
     }

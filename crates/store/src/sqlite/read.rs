@@ -22,14 +22,14 @@ pub(super) struct Readers {
     path: Arc<Path>,
     /// Idle connections. They are opened when first needed.
     idle: Arc<Mutex<Vec<Connection>>>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     long_reads: Semaphore,
 }
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
-        let (room, long_reads) = (Arc::new(Semaphore::new(READERS_MAX)), Semaphore::new(LONG_READS_MAX));
-        Readers { path, idle: Arc::default(), room, long_reads }
+        let (permits, long_reads) = (Arc::new(Semaphore::new(READERS_MAX)), Semaphore::new(LONG_READS_MAX));
+        Readers { path, idle: Arc::default(), permits, long_reads }
     }
 
     /// As [`Readers::read`], for what may read megabytes.
@@ -48,7 +48,7 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
     {
-        let permit = self.room.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
+        let permit = self.permits.clone().acquire_owned().await.map_err(|_| StoreError::Closed)?;
         let (path, idle) = (self.path.clone(), self.idle.clone());
         let reading = tokio::task::spawn_blocking(move || {
             let waiting = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -66,7 +66,7 @@ impl Readers {
     }
 
     pub(super) fn close(&self) {
-        self.room.close();
+        self.permits.close();
         self.long_reads.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -259,7 +259,7 @@ pub(super) fn unreadable(column: usize, error: impl std::error::Error + Send + S
     rusqlite::Error::FromSqlConversionFailure(column, Type::Text, Box::new(error))
 }
 
-/// SQLite counts with a sign; the upper half of our numbers is stored as its negatives and comes back whole.
+/// SQLite counts with a sign; the upper half of our numbers is stored as its negatives and converted back.
 pub(super) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(|n| n as u64)
 }

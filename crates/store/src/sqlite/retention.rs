@@ -100,7 +100,7 @@ impl Tables {
         Ok(run("DELETE FROM runs WHERE thread = ?1")? as u64)
     }
 
-    /// Sweeps a piece of what was detached. Says whether there may be more.
+    /// Sweeps a piece of what was detached. Returns whether there may be more.
     pub(super) fn sweep(&mut self) -> SqlResult<bool> {
         let _zeroing = Zeroing::begin(&self.connection)?;
         let mut left = ROWS_MAX;
@@ -132,7 +132,7 @@ impl Tables {
         Ok(self.connection.prepare_cached(sql)?.execute([of, rows_max as i64])?)
     }
 
-    /// Moves some free pages to the end of the file. Says whether there are more, and whether trying again makes sense.
+    /// Moves some free pages to the end of the file. Returns whether there are more, and whether trying again makes sense.
     pub(super) fn vacuum(&mut self) -> SqlResult<bool> {
         let free_pages = || self.connection.query_row("PRAGMA freelist_count", [], |row| row.get::<_, i64>(0));
         let before = free_pages()?;

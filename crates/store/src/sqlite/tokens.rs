@@ -43,7 +43,7 @@ pub(super) fn token(rows: &Connection, digest: &[u8; 32], now_ms: i64) -> SqlRes
     Ok(rows.prepare_cached(&sql)?.query_row(params![digest.as_slice(), now_ms], row).optional()?)
 }
 
-/// Those that people were given; sessions are not listed.
+/// The tokens that people were given; sessions are not listed.
 pub(super) fn tokens(rows: &Connection) -> SqlResult<Vec<TokenRow>> {
     let sql = format!("SELECT {COLUMNS} FROM tokens WHERE made_with IS NULL ORDER BY id");
     Ok(rows.prepare_cached(&sql)?.query_map([], row)?.collect::<rusqlite::Result<_>>()?)

@@ -1,8 +1,8 @@
 //! What is written, statement by statement, inside the writer's transaction.
 //!
 //! Every write checks first and writes then, so that one that is refused leaves nothing. What the checks need (where a run
-//! stands, who holds a thread) is remembered from one transaction to the next, and forgotten as soon as SQLite says that
-//! another process has written: then the database is asked again. So the checks always tell the truth of the transaction
+//! stands, who holds a thread) is remembered from one transaction to the next, and forgotten as soon as SQLite reports that
+//! another process has written: then the database is asked again. So the checks always have the state of the transaction
 //! they run in, and a run that is being driven costs one insert per line.
 
 use std::collections::HashMap;
@@ -192,7 +192,7 @@ impl Tables {
     }
 
     /// Takes a thread that nobody else holds, for a moment or, if it `stays`, until it is given back. One that is not there is made, for the
-    /// commit that begins it if there is one. Says its number and fence.
+    /// commit that begins it if there is one. Returns its number and fence.
     fn take(
         &mut self,
         thread: &ThreadId,
@@ -442,7 +442,7 @@ impl Tables {
         Ok(())
     }
 
-    // Forgetting all when there are too many is crude, but runs that are driven come back with one lookup each.
+    // Forgetting all when there are too many is crude, but runs that are driven are remembered again with one lookup each.
     fn remember_run(&mut self, name: &RunId, run: KnownRun) {
         if self.known.runs.len() >= KNOWN_MAX {
             self.known.runs.clear();

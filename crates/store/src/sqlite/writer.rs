@@ -5,7 +5,7 @@
 //!            ▼
 //! first write ► BEGIN ► apply it and all that is queued ► COMMIT ► answer all
 //!                           │ SQLite fails                  │
-//!                           └──► ROLLBACK ► each again, alone, so that one cannot hurt the others
+//!                           └──► ROLLBACK ► each again, alone, so that one failure does not affect the others
 //! ```
 //!
 //! A write that is refused has written nothing, so its neighbours go on undisturbed.
@@ -19,7 +19,7 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tokio::sync::{Semaphore, oneshot};
 
-use super::fault::{Fault, WithPath, in_our_words};
+use super::fault::{Fault, WithPath, to_store_error};
 use super::write::Tables;
 use crate::{Result, StoreError};
 
@@ -27,24 +27,24 @@ use crate::{Result, StoreError};
 const QUEUE_MAX: usize = 1_024;
 /// A group larger than this is cut, so that the first in it does not wait for ever.
 const GROUP_BYTES_MAX: usize = 8 << 20;
-/// So long without a write is a pause in which to tidy.
+/// Time without a write after which the writer tidies.
 const QUIET: Duration = Duration::from_millis(200);
 
 pub(super) struct Writer {
     queue: Option<Sender<Message>>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(connection: Connection, path: Arc<Path>) -> Result<Self> {
         let (queue, messages) = channel();
-        let room = Arc::new(Semaphore::new(QUEUE_MAX));
+        let permits = Arc::new(Semaphore::new(QUEUE_MAX));
         let tables = Tables::new(connection).named(&path)?;
-        let mut desk = WriterThread { tables, path, messages, room: room.clone(), must_tidy: true };
-        let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || desk.work());
+        let mut writer = WriterThread { tables, path, messages, permits: permits.clone(), must_tidy: true };
+        let thread = std::thread::Builder::new().name("store-writer".to_owned()).spawn(move || writer.work());
         let thread = thread.map_err(|error| StoreError::Database(format!("no thread to write with: {error}")))?;
-        Ok(Writer { queue: Some(queue), room, thread: Some(thread) })
+        Ok(Writer { queue: Some(queue), permits, thread: Some(thread) })
     }
 
     /// Does something in the next transaction and answers when that is durable. Once it is queued it will be done, whether or
@@ -54,8 +54,8 @@ impl Writer {
         T: Send + 'static,
         F: FnMut(&mut Tables) -> std::result::Result<T, Fault> + Send + 'static,
     {
-        // The writer hands the room back when it takes the write from the queue.
-        self.room.acquire().await.map_err(|_| StoreError::Closed)?.forget();
+        // The writer returns the permit when it takes the write from the queue.
+        self.permits.acquire().await.map_err(|_| StoreError::Closed)?.forget();
         let (ack, answer) = oneshot::channel();
         self.send(Message::Write { job: Box::new(WriteJob { act, reply: None, ack }), bytes })?;
         answer.await.unwrap_or(Err(StoreError::Closed))
@@ -126,7 +126,7 @@ struct WriterThread {
     tables: Tables,
     path: Arc<Path>,
     messages: Receiver<Message>,
-    room: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Something was written since the last quiet moment, or before this process began.
     must_tidy: bool,
 }
@@ -177,7 +177,7 @@ impl WriterThread {
         let mut jobs = vec![first];
         let mut left = None;
         let end = self.tables.begin().and_then(|()| self.fill(&mut jobs, bytes, &mut left)).and_then(|()| self.tables.commit_group());
-        self.room.add_permits(jobs.len());
+        self.permits.add_permits(jobs.len());
         match end {
             Ok(()) => jobs.into_iter().for_each(|job| job.settle(Ok(()))),
             Err(error) => {
@@ -214,7 +214,7 @@ impl WriterThread {
     fn retry(&mut self, jobs: Vec<Box<dyn Job>>, error: &rusqlite::Error) {
         let was_alone = jobs.len() == 1;
         for mut job in jobs {
-            let end = if was_alone { Err(in_our_words(error, &self.path)) } else { self.alone(&mut |tables| job.apply(tables)).named(&self.path) };
+            let end = if was_alone { Err(to_store_error(error, &self.path)) } else { self.alone(&mut |tables| job.apply(tables)).named(&self.path) };
             job.settle(end);
         }
     }
@@ -232,8 +232,8 @@ impl WriterThread {
 }
 
 impl Drop for WriterThread {
-    /// Whether it ends or panics: those who wait for room must not wait for ever.
+    /// Whether it ends or panics: callers that wait for a permit must not wait for ever.
     fn drop(&mut self) {
-        self.room.close();
+        self.permits.close();
     }
 }

@@ -19,16 +19,16 @@ pub(crate) async fn a_beginning_takes_the_thread(home: TestStore) {
     assert_eq!(journal(&home, "r").await, ["begun"]);
     let held = home.claim(&thread_id("t"), "you", NOW, UNTIL).await;
     assert_eq!(held, Err(StoreError::Held { thread: thread_id("t"), owner: "me".to_owned(), until_ms: UNTIL }));
-    let mut pen = RunWriter { home: home.clone(), run: run_id("r"), lease, next_seq: 1, at_ms: NOW };
-    pen.lines(["goes on"]).await.unwrap();
+    let mut writer = RunWriter { home: home.clone(), run: run_id("r"), lease, next_seq: 1, at_ms: NOW };
+    writer.lines(["goes on"]).await.unwrap();
     assert_eq!(journal(&home, "r").await, ["begun", "goes on"]);
 }
 
 pub(crate) async fn beginning_in_what_one_holds_keeps_its_fence(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let lease = home.begin(first("s", "t", "me"), UNTIL).await.unwrap();
-    assert_eq!(lease, pen.lease);
-    pen.lines(["both write"]).await.unwrap();
+    assert_eq!(lease, writer.lease);
+    writer.lines(["both write"]).await.unwrap();
 }
 
 pub(crate) async fn beginning_after_another_is_gone_fences_it(home: TestStore) {

@@ -7,20 +7,20 @@ use crate::hand::{NOW, RunWriter, TestStore, claim, message, thread_id};
 
 /// Three threads of ada and one of bob; `c` was used last.
 async fn four(home: &TestStore) {
-    for (at_ms, thread, user, title, said) in [
+    for (at_ms, thread, user, title, answer) in [
         (NOW, "a", "ada", "Crashes and logs", "After a crash the log is replayed."),
         (NOW + 1, "b", "bob", "Crashes too", "Nobody else reads this."),
         (NOW + 2, "c", "ada", "Batons", "A relay baton is handed on. 100% of them_"),
-        (NOW + 3, "d", "ada", "Nothing said", ""),
+        (NOW + 3, "d", "ada", "No messages", ""),
     ] {
         let lease = claim(home, thread, "me").await;
-        let mut pen = RunWriter::start_at(home, lease, thread, at_ms, |commit| {
+        let mut writer = RunWriter::start_at(home, lease, thread, at_ms, |commit| {
             commit.new = Some(NewRun { flow: "search".into(), parent: None, title: title.into(), user: user.into() });
         })
         .await;
-        pen.at_ms = at_ms;
-        if !said.is_empty() {
-            pen.write(|commit| commit.messages = vec![message("user", title), message("assistant", said)]).await.unwrap();
+        writer.at_ms = at_ms;
+        if !answer.is_empty() {
+            writer.write(|commit| commit.messages = vec![message("user", title), message("assistant", answer)]).await.unwrap();
         }
     }
     // Made, and nothing ran in it.

@@ -38,21 +38,22 @@ pub(crate) async fn a_commit_is_seen_whole(home: TestStore) {
 }
 
 pub(crate) async fn a_refused_commit_leaves_nothing(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| {
-        commit.lines = vec![b"one".to_vec()];
-        commit.intents = vec![intent(0, 0, 1)];
-        commit.snapshot = Some(snapshot(1, b"old"));
-    })
-    .await
-    .unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer
+        .write(|commit| {
+            commit.lines = vec![b"one".to_vec()];
+            commit.intents = vec![intent(0, 0, 1)];
+            commit.snapshot = Some(snapshot(1, b"old"));
+        })
+        .await
+        .unwrap();
     let before = everything(&home).await;
 
-    let mut stale = pen.lease.clone();
+    let mut stale = writer.lease.clone();
     stale.fence += 1;
-    let mut stranger = pen.lease.clone();
+    let mut stranger = writer.lease.clone();
     stranger.owner = "you".to_owned();
-    let (run, lease) = (pen.run.clone(), pen.lease.clone());
+    let (run, lease) = (writer.run.clone(), writer.lease.clone());
     let fenced = StoreError::Fenced { thread: thread_id("t") };
     let cases = [
         (run.clone(), stale, 1, None, fenced.clone()),
@@ -77,28 +78,28 @@ pub(crate) async fn a_refused_commit_leaves_nothing(home: TestStore) {
         assert_eq!(everything(&home).await, before, "after {wanted:?}");
     }
     // The lease was not given back either.
-    pen.lines(["two"]).await.unwrap();
+    writer.lines(["two"]).await.unwrap();
 }
 
 pub(crate) async fn lines_come_in_order(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.lines(["a", "b"]).await.unwrap();
-    pen.lines([]).await.unwrap();
-    pen.lines(["c"]).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.lines(["a", "b"]).await.unwrap();
+    writer.lines([]).await.unwrap();
+    writer.lines(["c"]).await.unwrap();
     for found in [0, 2, 4, u64::MAX] {
-        pen.next_seq = found;
+        writer.next_seq = found;
         let refused = StoreError::OutOfOrder { run: run_id("r"), found, wanted: 3 };
-        assert_eq!(pen.lines(["x"]).await, Err(refused.clone()));
-        assert_eq!(pen.lines([]).await, Err(refused));
+        assert_eq!(writer.lines(["x"]).await, Err(refused.clone()));
+        assert_eq!(writer.lines([]).await, Err(refused));
     }
-    pen.next_seq = 3;
-    pen.lines(["d"]).await.unwrap();
+    writer.next_seq = 3;
+    writer.lines(["d"]).await.unwrap();
     assert_eq!(journal(&home, "r").await, ["a", "b", "c", "d"]);
 }
 
 pub(crate) async fn a_run_is_made_once(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    let again = pen.write(|commit| commit.new = Some(new_run("again"))).await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    let again = writer.write(|commit| commit.new = Some(new_run("again"))).await;
     assert_eq!(again, Err(StoreError::Exists { run: run_id("r") }));
     let mut elsewhere = RunWriter::start(&home, "u", "other").await;
     elsewhere.run = run_id("r");
@@ -114,7 +115,7 @@ pub(crate) async fn a_run_is_made_before_it_goes_on(home: TestStore) {
     assert_eq!(home.run(&run_id("r")).await, Ok(None));
 }
 
-pub(crate) async fn a_new_run_is_running_unless_it_says_otherwise(home: TestStore) {
+pub(crate) async fn a_new_run_is_running_unless_its_status_is_set(home: TestStore) {
     RunWriter::start(&home, "t", "plain").await;
     let lease = claim(&home, "t", "me").await;
     RunWriter::start_at(&home, lease.clone(), "asking", NOW, |commit| commit.status = Some(Status::Asking)).await;
@@ -134,82 +135,84 @@ pub(crate) async fn a_new_run_is_running_unless_it_says_otherwise(home: TestStor
 }
 
 pub(crate) async fn a_status_and_an_outcome_change_on_their_own(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     for status in Status::ALL {
-        pen.write(|commit| commit.status = Some(status)).await.unwrap();
-        assert_eq!(home.run(&pen.run).await.unwrap().unwrap().status, status);
-        pen.lines(["a line changes no status"]).await.unwrap();
-        assert_eq!(home.run(&pen.run).await.unwrap().unwrap().status, status);
+        writer.write(|commit| commit.status = Some(status)).await.unwrap();
+        assert_eq!(home.run(&writer.run).await.unwrap().unwrap().status, status);
+        writer.lines(["a line changes no status"]).await.unwrap();
+        assert_eq!(home.run(&writer.run).await.unwrap().unwrap().status, status);
     }
     for outcome in [json!(null), json!({"a": [1, 2.5, "ü", null, u64::MAX]})] {
-        pen.write(|commit| commit.outcome = Some(outcome.clone())).await.unwrap();
-        let row = home.run(&pen.run).await.unwrap().unwrap();
+        writer.write(|commit| commit.outcome = Some(outcome.clone())).await.unwrap();
+        let row = home.run(&writer.run).await.unwrap().unwrap();
         assert_eq!((row.status, row.outcome), (Status::Cancelled, Some(outcome)));
     }
 }
 
 pub(crate) async fn the_newest_snapshot_replaces_the_others(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let mut other = RunWriter::start(&home, "t", "s").await;
-    assert_eq!(home.snapshot(&pen.run).await, Ok(None));
+    assert_eq!(home.snapshot(&writer.run).await, Ok(None));
     other.write(|commit| commit.snapshot = Some(snapshot(9, b"other"))).await.unwrap();
     for entries in [0, 5, 10] {
-        pen.write(|commit| commit.snapshot = Some(snapshot(entries, &entries.to_le_bytes()))).await.unwrap();
+        writer.write(|commit| commit.snapshot = Some(snapshot(entries, &entries.to_le_bytes()))).await.unwrap();
         let wanted = SnapshotRow { entries, bytes: entries.to_le_bytes().to_vec() };
-        assert_eq!(home.snapshot(&pen.run).await, Ok(Some(wanted.clone())));
-        pen.lines(["a line keeps it"]).await.unwrap();
-        assert_eq!(home.snapshot(&pen.run).await, Ok(Some(wanted)));
+        assert_eq!(home.snapshot(&writer.run).await, Ok(Some(wanted.clone())));
+        writer.lines(["a line keeps it"]).await.unwrap();
+        assert_eq!(home.snapshot(&writer.run).await, Ok(Some(wanted)));
     }
     assert_eq!(home.snapshot(&other.run).await.unwrap().unwrap().entries, 9);
 }
 
 pub(crate) async fn an_outcome_takes_the_snapshot_away(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let mut other = RunWriter::start(&home, "t", "s").await;
     other.write(|commit| commit.snapshot = Some(snapshot(1, b"kept"))).await.unwrap();
-    pen.write(|commit| commit.snapshot = Some(snapshot(1, b"gone"))).await.unwrap();
-    pen.write(|commit| {
-        commit.outcome = Some(json!("done"));
-        commit.snapshot = Some(snapshot(2, b"gone at once"));
-    })
-    .await
-    .unwrap();
-    assert_eq!(home.snapshot(&pen.run).await, Ok(None));
+    writer.write(|commit| commit.snapshot = Some(snapshot(1, b"gone"))).await.unwrap();
+    writer
+        .write(|commit| {
+            commit.outcome = Some(json!("done"));
+            commit.snapshot = Some(snapshot(2, b"gone at once"));
+        })
+        .await
+        .unwrap();
+    assert_eq!(home.snapshot(&writer.run).await, Ok(None));
     assert_eq!(home.snapshot(&other.run).await.unwrap().unwrap().bytes, b"kept");
 }
 
 pub(crate) async fn intents_stay_until_settled(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let mut other = RunWriter::start(&home, "t", "s").await;
     other.write(|commit| commit.intents = vec![intent(1, 0, 1)]).await.unwrap();
-    pen.write(|commit| commit.intents = vec![intent(2, 0, 1), intent(1, 1, 1), intent(1, 0, 1)]).await.unwrap();
-    assert_eq!(home.intents(&pen.run).await.unwrap(), [intent(1, 0, 1), intent(1, 1, 1), intent(2, 0, 1)]);
+    writer.write(|commit| commit.intents = vec![intent(2, 0, 1), intent(1, 1, 1), intent(1, 0, 1)]).await.unwrap();
+    assert_eq!(home.intents(&writer.run).await.unwrap(), [intent(1, 0, 1), intent(1, 1, 1), intent(2, 0, 1)]);
     // A later attempt at the same task takes the place of the earlier one.
-    pen.write(|commit| commit.intents = vec![intent(1, 1, 2)]).await.unwrap();
-    pen.write(|commit| commit.settled = vec![task(1, 0), task(7, 7)]).await.unwrap();
-    assert_eq!(home.intents(&pen.run).await.unwrap(), [intent(1, 1, 2), intent(2, 0, 1)]);
-    pen.write(|commit| commit.settled = vec![task(2, 0), task(1, 1)]).await.unwrap();
-    assert_eq!(home.intents(&pen.run).await.unwrap(), []);
+    writer.write(|commit| commit.intents = vec![intent(1, 1, 2)]).await.unwrap();
+    writer.write(|commit| commit.settled = vec![task(1, 0), task(7, 7)]).await.unwrap();
+    assert_eq!(home.intents(&writer.run).await.unwrap(), [intent(1, 1, 2), intent(2, 0, 1)]);
+    writer.write(|commit| commit.settled = vec![task(2, 0), task(1, 1)]).await.unwrap();
+    assert_eq!(home.intents(&writer.run).await.unwrap(), []);
     assert_eq!(home.intents(&other.run).await.unwrap(), [intent(1, 0, 1)]);
 }
 
 pub(crate) async fn an_attempt_given_up_and_the_next_share_a_moment(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| commit.intents = vec![intent(1, 0, 1)]).await.unwrap();
-    pen.write(|commit| {
-        commit.settled = vec![task(1, 0)];
-        commit.intents = vec![intent(1, 0, 2)];
-    })
-    .await
-    .unwrap();
-    assert_eq!(home.intents(&pen.run).await.unwrap(), [intent(1, 0, 2)]);
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.write(|commit| commit.intents = vec![intent(1, 0, 1)]).await.unwrap();
+    writer
+        .write(|commit| {
+            commit.settled = vec![task(1, 0)];
+            commit.intents = vec![intent(1, 0, 2)];
+        })
+        .await
+        .unwrap();
+    assert_eq!(home.intents(&writer.run).await.unwrap(), [intent(1, 0, 2)]);
 }
 
-pub(crate) async fn lines_of_any_size_come_back_as_they_were(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+pub(crate) async fn lines_of_any_size_are_read_as_they_were_written(home: TestStore) {
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let lines: Vec<Vec<u8>> = [0_usize, 1, 4_095, 4_096, 4_097, 3 << 20].iter().map(|len| (0..*len).map(|i| (i % 251) as u8).collect()).collect();
-    pen.write(|commit| commit.lines = lines.clone()).await.unwrap();
-    let found = home.journal(&pen.run, 0, 100).await.unwrap();
+    writer.write(|commit| commit.lines = lines.clone()).await.unwrap();
+    let found = home.journal(&writer.run, 0, 100).await.unwrap();
     assert_eq!(found.len(), lines.len());
     for (line, wanted) in found.iter().zip(&lines) {
         assert!(line.bytes == *wanted, "line {} of {} bytes differs", line.seq, wanted.len());
@@ -218,8 +221,8 @@ pub(crate) async fn lines_of_any_size_come_back_as_they_were(home: TestStore) {
 
 pub(crate) async fn names_are_any_text(home: TestStore) {
     for name in ["", " ", "a'b", "a\"b", "ü%_\u{1f3b6}", "-1", "x; DROP TABLE runs", &"long".repeat(1_000)] {
-        let mut pen = RunWriter::start(&home, name, name).await;
-        pen.lines([name]).await.unwrap();
+        let mut writer = RunWriter::start(&home, name, name).await;
+        writer.lines([name]).await.unwrap();
         assert_eq!(journal(&home, name).await, [name]);
         assert_eq!(home.thread(&thread_id(name)).await.unwrap().unwrap().thread, thread_id(name));
     }
@@ -231,14 +234,15 @@ pub(crate) async fn a_hundred_committers_at_once(home: TestStore) {
             let home = home.clone();
             // Two to a thread, under the same lease.
             tokio::spawn(async move {
-                let mut pen = RunWriter::start(&home, &format!("t{}", n / 2), &format!("r{n}")).await;
+                let mut writer = RunWriter::start(&home, &format!("t{}", n / 2), &format!("r{n}")).await;
                 for step in 0..10 {
-                    pen.write(|commit| {
-                        commit.lines = vec![format!("{n}.{step}").into_bytes(), b"-".to_vec()];
-                        commit.messages = vec![message("user", "hello")];
-                    })
-                    .await
-                    .unwrap();
+                    writer
+                        .write(|commit| {
+                            commit.lines = vec![format!("{n}.{step}").into_bytes(), b"-".to_vec()];
+                            commit.messages = vec![message("user", "hello")];
+                        })
+                        .await
+                        .unwrap();
                 }
             })
         })

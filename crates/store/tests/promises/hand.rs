@@ -7,7 +7,7 @@ use graph::{Key, RunId, TaskId, ThreadId, UserId};
 
 pub(crate) type TestStore = Arc<dyn Store>;
 
-/// When things happen unless a promise says otherwise; leases are claimed for a thousand from then.
+/// When things happen unless a promise has another time; leases are claimed for a thousand from then.
 pub(crate) const NOW: i64 = 1_000;
 pub(crate) const UNTIL: i64 = 2_000;
 
@@ -61,14 +61,15 @@ impl RunWriter {
     }
 
     pub(crate) async fn start_at(home: &TestStore, lease: Lease, run: &str, at_ms: i64, fill: impl FnOnce(&mut Commit)) -> RunWriter {
-        let mut pen = RunWriter { home: home.clone(), run: run_id(run), lease, next_seq: 0, at_ms };
-        pen.write(|commit| {
-            commit.new = Some(new_run(run));
-            fill(commit);
-        })
-        .await
-        .unwrap();
-        pen
+        let mut writer = RunWriter { home: home.clone(), run: run_id(run), lease, next_seq: 0, at_ms };
+        writer
+            .write(|commit| {
+                commit.new = Some(new_run(run));
+                fill(commit);
+            })
+            .await
+            .unwrap();
+        writer
     }
 
     /// The run's next moment. The lines are counted only if it was written.
@@ -103,7 +104,7 @@ pub(crate) async fn thread_names(home: &TestStore) -> Vec<String> {
     home.threads(None, usize::MAX).await.unwrap().into_iter().map(|row| row.thread.to_string()).collect()
 }
 
-/// Everything there is to see, to tell whether anything has changed.
+/// Everything there is to see, to compare whether anything has changed.
 pub(crate) async fn everything(home: &TestStore) -> String {
     let mut all = Vec::new();
     for row in home.threads(None, usize::MAX).await.unwrap() {

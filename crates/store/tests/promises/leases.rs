@@ -25,7 +25,7 @@ pub(crate) async fn claiming_makes_the_thread(home: TestStore) {
     assert_eq!(home.thread(&thread_id("t")).await, Ok(Some(wanted)));
 }
 
-pub(crate) async fn a_held_thread_says_by_whom_and_until_when(home: TestStore) {
+pub(crate) async fn a_held_thread_has_its_holder_and_until_when(home: TestStore) {
     claim(&home, "t", "me").await;
     let before = everything(&home).await;
     assert_eq!(claim_at(&home, "you", NOW + 1).await, held("me", UNTIL));
@@ -57,18 +57,18 @@ pub(crate) async fn a_takeover_fences_the_old_one(home: TestStore) {
 }
 
 pub(crate) async fn claiming_what_one_holds_gives_the_same_fence(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let again = claim_at(&home, "me", NOW + 500).await.unwrap();
-    assert_eq!(again, pen.lease);
+    assert_eq!(again, writer.lease);
     assert_eq!(claim_at(&home, "you", NOW + 1_500).await, held("me", NOW + 1_500));
-    pen.lines(["both are good"]).await.unwrap();
+    writer.lines(["both are good"]).await.unwrap();
 }
 
-pub(crate) async fn an_owner_too_late_goes_on_if_nobody_came(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.at_ms = UNTIL + 5_000;
-    pen.lines(["late, but nobody came"]).await.unwrap();
-    assert_eq!(claim_at(&home, "me", UNTIL + 5_000).await.unwrap(), pen.lease);
+pub(crate) async fn an_owner_whose_lease_expired_continues_if_nobody_took_it(home: TestStore) {
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.at_ms = UNTIL + 5_000;
+    writer.lines(["late, but nobody came"]).await.unwrap();
+    assert_eq!(claim_at(&home, "me", UNTIL + 5_000).await.unwrap(), writer.lease);
 }
 
 pub(crate) async fn renewing_keeps_all_of_an_owner_and_nobody_else(home: TestStore) {
@@ -107,11 +107,11 @@ pub(crate) async fn what_is_given_back_is_free(home: TestStore) {
 }
 
 pub(crate) async fn what_is_given_back_cannot_be_written_to(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    home.release(&pen.lease).await.unwrap();
-    assert_eq!(pen.lines(["lost"]).await, fenced());
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    home.release(&writer.lease).await.unwrap();
+    assert_eq!(writer.lines(["lost"]).await, fenced());
     claim_at(&home, "me", NOW).await.unwrap();
-    assert_eq!(pen.lines(["still lost"]).await, fenced());
+    assert_eq!(writer.lines(["still lost"]).await, fenced());
     assert_eq!(journal(&home, "r").await, [""; 0]);
 }
 
@@ -127,15 +127,16 @@ pub(crate) async fn giving_back_what_was_lost_changes_nothing(home: TestStore) {
 }
 
 pub(crate) async fn a_commit_can_give_back(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| {
-        commit.lines = vec![b"last".to_vec()];
-        commit.release = true;
-    })
-    .await
-    .unwrap();
-    assert_eq!(pen.lines(["lost"]).await, fenced());
-    assert!(claim_at(&home, "you", NOW).await.unwrap().fence > pen.lease.fence);
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer
+        .write(|commit| {
+            commit.lines = vec![b"last".to_vec()];
+            commit.release = true;
+        })
+        .await
+        .unwrap();
+    assert_eq!(writer.lines(["lost"]).await, fenced());
+    assert!(claim_at(&home, "you", NOW).await.unwrap().fence > writer.lease.fence);
     assert_eq!(journal(&home, "r").await, ["last"]);
 }
 
@@ -159,17 +160,17 @@ pub(crate) async fn fences_never_go_down(home: TestStore) {
 }
 
 pub(crate) async fn a_lease_is_for_its_own_thread(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    let own = pen.lease.clone();
-    pen.lease = claim(&home, "u", "me").await;
-    assert_eq!(pen.lines(["wrong key"]).await, Err(StoreError::Fenced { thread: thread_id("u") }));
-    pen.lease = Lease { thread: thread_id("absent"), ..own.clone() };
-    assert_eq!(pen.lines(["no such door"]).await, Err(StoreError::Fenced { thread: thread_id("absent") }));
-    pen.lease = own;
-    pen.lines(["right"]).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    let own = writer.lease.clone();
+    writer.lease = claim(&home, "u", "me").await;
+    assert_eq!(writer.lines(["wrong key"]).await, Err(StoreError::Fenced { thread: thread_id("u") }));
+    writer.lease = Lease { thread: thread_id("absent"), ..own.clone() };
+    assert_eq!(writer.lines(["no such door"]).await, Err(StoreError::Fenced { thread: thread_id("absent") }));
+    writer.lease = own;
+    writer.lines(["right"]).await.unwrap();
 }
 
-pub(crate) async fn of_many_who_claim_one_gets_it(home: TestStore) {
+pub(crate) async fn one_of_many_claims_succeeds(home: TestStore) {
     let claims: Vec<_> = (0..20)
         .map(|n| {
             let home = home.clone();

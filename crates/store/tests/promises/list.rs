@@ -38,23 +38,23 @@ promises! {
         lines_come_in_order,
         a_run_is_made_once,
         a_run_is_made_before_it_goes_on,
-        a_new_run_is_running_unless_it_says_otherwise,
+        a_new_run_is_running_unless_its_status_is_set,
         a_status_and_an_outcome_change_on_their_own,
         the_newest_snapshot_replaces_the_others,
         an_outcome_takes_the_snapshot_away,
         intents_stay_until_settled,
         an_attempt_given_up_and_the_next_share_a_moment,
-        lines_of_any_size_come_back_as_they_were,
+        lines_of_any_size_are_read_as_they_were_written,
         names_are_any_text,
         a_hundred_committers_at_once,
     }
     mod leases {
         claiming_makes_the_thread,
-        a_held_thread_says_by_whom_and_until_when,
+        a_held_thread_has_its_holder_and_until_when,
         a_thread_is_held_through_its_last_moment,
         a_takeover_fences_the_old_one,
         claiming_what_one_holds_gives_the_same_fence,
-        an_owner_too_late_goes_on_if_nobody_came,
+        an_owner_whose_lease_expired_continues_if_nobody_took_it,
         renewing_keeps_all_of_an_owner_and_nobody_else,
         renewing_nothing_is_fine,
         a_short_claim_does_not_shorten_the_others,
@@ -64,7 +64,7 @@ promises! {
         a_commit_can_give_back,
         fences_never_go_down,
         a_lease_is_for_its_own_thread,
-        of_many_who_claim_one_gets_it,
+        one_of_many_claims_succeeds,
     }
     mod lists {
         journals_come_in_pages,
@@ -80,7 +80,7 @@ promises! {
         messages_are_numbered_across_runs,
         stored_bytes_are_a_users_lines_and_messages,
         messages_come_in_pages,
-        unknown_names_are_said_to_be,
+        unknown_names_are_errors,
     }
     mod notes {
         r8_what_a_run_leaves_is_there_when_its_commit_is,
@@ -103,13 +103,13 @@ promises! {
         permissions_are_bounded_in_number,
     }
     mod signals {
-        signals_reach_whoever_holds_the_thread_in_order,
+        signals_reach_the_holder_of_the_thread_in_order,
         signals_stay_until_accepted,
         signals_follow_the_lease,
-        word_that_nobody_will_hear_can_be_found,
+        undelivered_signals_can_be_listed,
         a_signals_number_is_never_used_again,
         accepting_what_is_gone_is_fine,
-        a_run_must_exist_to_be_sent_word,
+        a_run_must_exist_to_be_sent_a_signal,
     }
     mod tokens {
         a_token_is_found_by_its_digest,
@@ -122,7 +122,7 @@ promises! {
         documents_are_listed_in_order_by_user_and_prefix,
         documents_are_read_page_by_page,
         documents_count_as_stored_and_are_limited,
-        everybody_of_whom_something_is_kept_is_listed,
+        every_user_with_stored_data_is_listed,
         what_is_listed_at_once_is_bounded,
     }
     mod retention {

@@ -7,13 +7,13 @@ use serde_json::json;
 use crate::hand::{NOW, RunWriter, TestStore, UNTIL, claim, message, new_run, run_id, run_names, thread_id, thread_names};
 
 pub(crate) async fn journals_come_in_pages(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     RunWriter::start(&home, "t", "other").await.lines(["x", "y"]).await.unwrap();
     for line in ["0", "1", "2", "3", "4"] {
-        pen.lines([line]).await.unwrap();
+        writer.lines([line]).await.unwrap();
     }
     for (from_seq, limit, wanted) in [(0, 2, "01"), (2, 2, "23"), (4, 2, "4"), (5, 2, ""), (u64::MAX, 2, ""), (1, usize::MAX, "1234"), (0, 0, "")] {
-        let lines = home.journal(&pen.run, from_seq, limit).await.unwrap();
+        let lines = home.journal(&writer.run, from_seq, limit).await.unwrap();
         assert!(lines.iter().zip(from_seq..).all(|(line, seq)| line.seq == seq), "from {from_seq}");
         let text: String = lines.iter().flat_map(|line| line.bytes.iter().copied().map(char::from)).collect();
         assert_eq!(text, wanted, "from {from_seq}, at most {limit}");
@@ -91,16 +91,16 @@ pub(crate) async fn runs_come_in_pages(home: TestStore) {
 }
 
 pub(crate) async fn a_run_is_as_new_as_its_last_line(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let mut seen = Vec::new();
     for at_ms in [NOW + 10, NOW + 20] {
-        pen.at_ms = at_ms;
-        pen.lines(["line"]).await.unwrap();
-        seen.push(home.run(&pen.run).await.unwrap().unwrap().updated_ms);
+        writer.at_ms = at_ms;
+        writer.lines(["line"]).await.unwrap();
+        seen.push(home.run(&writer.run).await.unwrap().unwrap().updated_ms);
     }
-    pen.at_ms = NOW + 30;
-    pen.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
-    let row = home.run(&pen.run).await.unwrap().unwrap();
+    writer.at_ms = NOW + 30;
+    writer.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
+    let row = home.run(&writer.run).await.unwrap().unwrap();
     seen.push(row.updated_ms);
     assert_eq!((row.created_ms, seen), (NOW, vec![NOW + 10, NOW + 20, NOW + 30]));
     assert_eq!(home.runs(RunFilter::default()).await.unwrap(), [row]);
@@ -108,8 +108,8 @@ pub(crate) async fn a_run_is_as_new_as_its_last_line(home: TestStore) {
 
 pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: TestStore) {
     for (run, outcome) in [("short", json!({ "a": "é" })), ("long", json!({ "a": "x".repeat(100) }))] {
-        let mut pen = RunWriter::start(&home, run, run).await;
-        pen.write(|commit| (commit.status, commit.outcome) = (Some(Status::Done), Some(outcome))).await.unwrap();
+        let mut writer = RunWriter::start(&home, run, run).await;
+        writer.write(|commit| (commit.status, commit.outcome) = (Some(Status::Done), Some(outcome))).await.unwrap();
     }
     // `{"a":"é"}` has ten bytes.
     for (outcome_bytes_max, expected) in [(None, [true, true]), (Some(10), [false, true]), (Some(9), [false, false]), (Some(0), [false, false])] {
@@ -121,14 +121,14 @@ pub(crate) async fn long_outcomes_are_left_out_of_lists_that_want_none(home: Tes
 }
 
 pub(crate) async fn threads_come_most_recently_used_first(home: TestStore) {
-    let mut pens = Vec::new();
+    let mut writers = Vec::new();
     for thread in ["b", "c", "a"] {
-        pens.push(RunWriter::start(&home, thread, thread).await);
+        writers.push(RunWriter::start(&home, thread, thread).await);
     }
     // At the same time: the one made last is first.
     assert_eq!(thread_names(&home).await, ["a", "c", "b"]);
 
-    let [b, c, a] = &mut pens[..] else { unreachable!("three were made") };
+    let [b, c, a] = &mut writers[..] else { unreachable!("three were made") };
     b.at_ms = NOW + 1;
     b.write(|commit| commit.messages = vec![message("user", "hello")]).await.unwrap();
     assert_eq!(thread_names(&home).await, ["b", "a", "c"]);
@@ -187,15 +187,15 @@ pub(crate) async fn messages_are_numbered_across_runs(home: TestStore) {
 }
 
 pub(crate) async fn messages_come_in_pages(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| commit.messages = ["a", "b", "c", "d"].map(|text| message("user", text)).to_vec()).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.write(|commit| commit.messages = ["a", "b", "c", "d"].map(|text| message("user", text)).to_vec()).await.unwrap();
     for (from_seq, limit, wanted) in [(0, 3, "abc"), (3, 3, "d"), (4, 3, ""), (u64::MAX, 3, ""), (1, usize::MAX, "bcd"), (0, 0, "")] {
         let page: String = home.messages(&thread_id("t"), from_seq, limit).await.unwrap().into_iter().map(|message| message.content).collect();
         assert_eq!(page, wanted, "from {from_seq}, at most {limit}");
     }
 }
 
-pub(crate) async fn unknown_names_are_said_to_be(home: TestStore) {
+pub(crate) async fn unknown_names_are_errors(home: TestStore) {
     RunWriter::start(&home, "t", "r").await;
     let (run, thread) = (run_id("absent"), thread_id("absent"));
     let no_run = StoreError::NoRun { run: run.clone() };
@@ -234,19 +234,20 @@ pub(crate) async fn c10_the_newest_thread_with_a_prefix_is_the_one_made_last(hom
 pub(crate) async fn stored_bytes_are_a_users_lines_and_messages(home: TestStore) {
     let user = UserId::default();
     assert_eq!(home.stored_bytes(&user).await.unwrap(), 0);
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     // Many small commits, one large, and the end.
     for _ in 0..20 {
-        pen.write(|commit| commit.lines = vec![vec![b'x'; 10]; 10]).await.unwrap();
+        writer.write(|commit| commit.lines = vec![vec![b'x'; 10]; 10]).await.unwrap();
     }
-    pen.write(|commit| commit.lines = vec![vec![b'x'; 100_000]]).await.unwrap();
-    pen.write(|commit| {
-        commit.messages = vec![message("user", "hello")];
-        commit.status = Some(Status::Done);
-        commit.release = true;
-    })
-    .await
-    .unwrap();
+    writer.write(|commit| commit.lines = vec![vec![b'x'; 100_000]]).await.unwrap();
+    writer
+        .write(|commit| {
+            commit.messages = vec![message("user", "hello")];
+            commit.status = Some(Status::Done);
+            commit.release = true;
+        })
+        .await
+        .unwrap();
     assert_eq!(home.stored_bytes(&user).await.unwrap(), 2_000 + 100_000 + 5);
     let mut begun = Commit::new(run_id("at-once"), Lease { thread: thread_id("u"), owner: "me".to_owned(), fence: 0 }, NOW, 0);
     begun.new = Some(NewRun { user: "ada".into(), ..new_run("at once") });

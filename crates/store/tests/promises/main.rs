@@ -1,4 +1,4 @@
-//! What every home promises, said once. Each promise becomes a test of each home: `sqlite::leases::a_takeover_fences_the_old_one`.
+//! What every store promises, written once. Each promise becomes a test of each home: `sqlite::leases::a_takeover_fences_the_old_one`.
 //!
 //! A new promise is a function in one of the files and a line in `list.rs`; a new home is a line at the end. Postgres runs the same list
 //! in `crates/store-postgres/tests/postgres_promises`.

@@ -23,18 +23,19 @@ async fn values(home: &TestStore) -> Vec<Value> {
 }
 
 pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let before = everything(&home).await;
-    pen.next_seq = 7;
-    assert!(pen.write(|commit| commit.notes = vec![note("a", json!(1))]).await.is_err());
+    writer.next_seq = 7;
+    assert!(writer.write(|commit| commit.notes = vec![note("a", json!(1))]).await.is_err());
     assert_eq!(everything(&home).await, before, "a commit that was refused teaches nothing");
-    pen.next_seq = 0;
-    pen.write(|commit| {
-        commit.notes = vec![note("a", json!({ "x": [1.5, null] })), note("b", json!(2))];
-        (commit.status, commit.outcome) = (Some(Status::Done), Some(json!({})));
-    })
-    .await
-    .unwrap();
+    writer.next_seq = 0;
+    writer
+        .write(|commit| {
+            commit.notes = vec![note("a", json!({ "x": [1.5, null] })), note("b", json!(2))];
+            (commit.status, commit.outcome) = (Some(Status::Done), Some(json!({})));
+        })
+        .await
+        .unwrap();
     let rows = of(&home, "ada", None, NOW).await;
     let first = NoteRow {
         note: rows[1].note,
@@ -52,24 +53,24 @@ pub(crate) async fn r8_what_a_run_leaves_is_there_when_its_commit_is(home: TestS
 }
 
 pub(crate) async fn r8_a_note_takes_the_place_of_the_one_before(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     for value in 1..=3 {
-        pen.write(|commit| commit.notes = vec![note("a", json!(value)), note("b", json!("b"))]).await.unwrap();
+        writer.write(|commit| commit.notes = vec![note("a", json!(value)), note("b", json!("b"))]).await.unwrap();
     }
     assert_eq!(values(&home).await, [json!("b"), json!(3)]);
     let other = NewNote { kind: "pattern".into(), ..note("a", json!("other kind")) };
-    pen.write(|commit| commit.notes = vec![other, note("a", Value::Null), note("never there", Value::Null)]).await.unwrap();
+    writer.write(|commit| commit.notes = vec![other, note("a", Value::Null), note("never there", Value::Null)]).await.unwrap();
     assert_eq!(values(&home).await, [json!("other kind"), json!("b")], "null leaves nothing");
 }
 
 pub(crate) async fn r8_a_note_of_a_thread_is_given_there_alone(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = RunWriter::start(&home, thread, run).await;
+        let mut writer = RunWriter::start(&home, thread, run).await;
         let local = NewNote { reach: NoteScope::Thread, ..note("k", json!(thread)) };
-        pen.write(|commit| commit.notes = vec![local]).await.unwrap();
+        writer.write(|commit| commit.notes = vec![local]).await.unwrap();
     }
-    let mut pen = RunWriter::start(&home, "t", "w").await;
-    pen.write(|commit| commit.notes = vec![note("k", json!("everywhere"))]).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "w").await;
+    writer.write(|commit| commit.notes = vec![note("k", json!("everywhere"))]).await.unwrap();
     let given = |rows: Vec<NoteRow>| rows.into_iter().map(|row| row.value).collect::<Vec<_>>();
     assert_eq!(given(of(&home, "ada", Some("t"), NOW).await), [json!("everywhere"), json!("t")]);
     assert_eq!(given(of(&home, "ada", Some("u"), NOW).await), [json!("everywhere"), json!("u")]);
@@ -78,40 +79,40 @@ pub(crate) async fn r8_a_note_of_a_thread_is_given_there_alone(home: TestStore) 
 }
 
 pub(crate) async fn r8_notes_are_dropped_after_their_time(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| commit.notes = vec![NewNote { until_ms: NOW + 5, ..note("short", json!(1)) }, note("long", json!(2))]).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.write(|commit| commit.notes = vec![NewNote { until_ms: NOW + 5, ..note("short", json!(1)) }, note("long", json!(2))]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW + 4).await.len(), 2);
     assert_eq!(of(&home, "ada", None, NOW + 5).await.len(), 1);
     // The next note removes expired ones, of any user.
-    pen.at_ms = NOW + 5;
-    pen.write(|commit| commit.notes = vec![NewNote { user: "bob".into(), ..note("x", json!(3)) }]).await.unwrap();
+    writer.at_ms = NOW + 5;
+    writer.write(|commit| commit.notes = vec![NewNote { user: "bob".into(), ..note("x", json!(3)) }]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await.len(), 1);
 }
 
 pub(crate) async fn r8_notes_are_bounded_in_number_and_bytes(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let many = (0..NOTES_MAX + 10).map(|n| note(&format!("k{n}"), json!(n))).collect();
-    pen.write(|commit| commit.notes = many).await.unwrap();
+    writer.write(|commit| commit.notes = many).await.unwrap();
     let kept = values(&home).await;
     assert_eq!((kept.len(), &kept[0], kept.last()), (NOTES_MAX, &json!(NOTES_MAX + 9), Some(&json!(10))), "the oldest went");
     let large = "x".repeat(NOTE_BYTES_MAX - 100);
     for n in 0..NOTES_BYTES_MAX / NOTE_BYTES_MAX + 2 {
-        pen.write(|commit| commit.notes = vec![note(&format!("large{n}"), json!(large))]).await.unwrap();
+        writer.write(|commit| commit.notes = vec![note(&format!("large{n}"), json!(large))]).await.unwrap();
     }
     let rows = of(&home, "ada", None, NOW).await;
     let bytes: usize = rows.iter().map(|row| row.value.to_string().len() + row.key.to_string().len()).sum();
     assert!(bytes <= NOTES_BYTES_MAX && bytes > NOTES_BYTES_MAX - 2 * NOTE_BYTES_MAX, "{bytes}");
-    pen.write(|commit| commit.notes = vec![note("huge", json!("x".repeat(NOTE_BYTES_MAX)))]).await.unwrap();
+    writer.write(|commit| commit.notes = vec![note("huge", json!("x".repeat(NOTE_BYTES_MAX)))]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await, rows, "one that is too large is not kept");
     // The limit of one user or flow does not affect others.
-    pen.write(|commit| commit.notes = vec![NewNote { flow: "chat".into(), ..note("c", json!(1)) }]).await.unwrap();
+    writer.write(|commit| commit.notes = vec![NewNote { flow: "chat".into(), ..note("c", json!(1)) }]).await.unwrap();
     assert_eq!(of(&home, "ada", None, NOW).await, rows);
 }
 
 pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let notes = ["ada", "bob"].map(|user| NewNote { user: user.into(), ..note("same key", json!(user)) });
-    pen.write(|commit| commit.notes = notes.to_vec()).await.unwrap();
+    writer.write(|commit| commit.notes = notes.to_vec()).await.unwrap();
     home.prefer(&"ada".into(), "way", Some(json!("agentic"))).await.unwrap();
     for user in ["ada", "bob"] {
         let rows = of(&home, user, None, NOW).await;
@@ -128,8 +129,8 @@ pub(crate) async fn r7_nothing_of_one_user_is_given_to_another(home: TestStore) 
 pub(crate) async fn r7_a_thread_is_its_first_users(home: TestStore) {
     let lease = claim(&home, "t", "me").await;
     let start = |commit: &mut baton_store::Commit, user: &str| commit.new = Some(baton_store::NewRun { user: user.into(), ..new_run("x") });
-    let mut pen = RunWriter::start_at(&home, lease.clone(), "r", NOW, |commit| start(commit, "ada")).await;
-    pen.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
+    let mut writer = RunWriter::start_at(&home, lease.clone(), "r", NOW, |commit| start(commit, "ada")).await;
+    writer.write(|commit| commit.status = Some(Status::Done)).await.unwrap();
     assert_eq!(home.thread(&thread_id("t")).await.unwrap().unwrap().user, Some("ada".into()));
     let before = everything(&home).await;
     let mut other = RunWriter { home: home.clone(), run: run_id("s"), lease, next_seq: 0, at_ms: NOW };
@@ -152,12 +153,12 @@ pub(crate) async fn r7_preferences_are_kept_until_they_are_taken_back(home: Test
 }
 
 pub(crate) async fn notes_can_be_forgotten(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
-    pen.write(|commit| commit.notes = ["a", "b", "c"].map(|key| note(key, json!(key))).to_vec()).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "r").await;
+    writer.write(|commit| commit.notes = ["a", "b", "c"].map(|key| note(key, json!(key))).to_vec()).await.unwrap();
     let newest = of(&home, "ada", None, NOW).await[0].note;
     assert_eq!(home.forget(&"ada".into(), Some(newest)).await, Ok(1));
     assert_eq!(home.forget(&"ada".into(), Some(newest)).await, Ok(0));
-    pen.write(|commit| commit.notes = vec![note("d", json!("d"))]).await.unwrap();
+    writer.write(|commit| commit.notes = vec![note("d", json!("d"))]).await.unwrap();
     assert_eq!(home.forget(&"ada".into(), Some(newest)).await, Ok(0), "a number is never used again");
     assert_eq!(values(&home).await, ["d", "b", "a"]);
     assert_eq!(home.forget(&"ada".into(), None).await, Ok(3));
@@ -165,13 +166,14 @@ pub(crate) async fn notes_can_be_forgotten(home: TestStore) {
 
 pub(crate) async fn what_a_thread_taught_goes_with_it(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = RunWriter::start(&home, thread, run).await;
-        pen.write(|commit| {
-            commit.notes = vec![note(thread, json!(thread)), NewNote { reach: NoteScope::Thread, ..note("k", json!(thread)) }];
-            commit.release = true;
-        })
-        .await
-        .unwrap();
+        let mut writer = RunWriter::start(&home, thread, run).await;
+        writer
+            .write(|commit| {
+                commit.notes = vec![note(thread, json!(thread)), NewNote { reach: NoteScope::Thread, ..note("k", json!(thread)) }];
+                commit.release = true;
+            })
+            .await
+            .unwrap();
     }
     home.delete_thread(&thread_id("t"), NOW).await.unwrap();
     assert_eq!(values(&home).await, ["u", "u"]);

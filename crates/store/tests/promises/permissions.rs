@@ -30,15 +30,16 @@ async fn grants(home: &TestStore, user: &str) -> Vec<Grant> {
 }
 
 pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let all = [conversation("t", "notes.add"), tool("notes.add"), server("notes")];
     for line in ["1", "2"] {
-        pen.write(|commit| {
-            commit.lines = vec![line.into()];
-            commit.permissions = all.iter().cloned().map(|grant| new("ada", grant)).collect();
-        })
-        .await
-        .unwrap();
+        writer
+            .write(|commit| {
+                commit.lines = vec![line.into()];
+                commit.permissions = all.iter().cloned().map(|grant| new("ada", grant)).collect();
+            })
+            .await
+            .unwrap();
     }
     assert_eq!(grants(&home, "ada").await, all, "the second time nothing is added");
     let rows = home.permissions(&"ada".into()).await.unwrap();
@@ -47,19 +48,20 @@ pub(crate) async fn a_permission_is_there_when_its_commit_is_and_once(home: Test
 }
 
 pub(crate) async fn a_permission_is_for_a_definition_and_another_takes_its_place(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let all = [conversation("t", "notes.add"), tool("notes.add"), server("notes")];
-    pen.write(|commit| commit.permissions = all.iter().cloned().map(|grant| new("ada", grant)).collect()).await.unwrap();
+    writer.write(|commit| commit.permissions = all.iter().cloned().map(|grant| new("ada", grant)).collect()).await.unwrap();
     let rows = home.permissions(&"ada".into()).await.unwrap();
     assert!(rows.iter().all(|row| row.definition == Some(definition("Adds a note"))), "{rows:?}");
     // What they are for is different now, in a commit and by itself.
     let changed = |grant: Grant| NewPermission { definition: Some(definition("Deletes \"all\" \0 notes")), created_ms: NOW + 5, ..new("ada", grant) };
-    pen.write(|commit| {
-        commit.lines = vec!["1".into()];
-        commit.permissions = vec![changed(all[0].clone()), changed(all[1].clone())];
-    })
-    .await
-    .unwrap();
+    writer
+        .write(|commit| {
+            commit.lines = vec!["1".into()];
+            commit.permissions = vec![changed(all[0].clone()), changed(all[1].clone())];
+        })
+        .await
+        .unwrap();
     assert_eq!(home.keep_permission(changed(all[2].clone())).await.unwrap(), rows[2].permission);
     let after = home.permissions(&"ada".into()).await.unwrap();
     for (before, after) in rows.iter().zip(&after) {
@@ -78,10 +80,10 @@ pub(crate) async fn a_permission_is_for_a_definition_and_another_takes_its_place
 }
 
 pub(crate) async fn a_refused_commit_allows_nothing(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let before = everything(&home).await;
-    pen.next_seq = 7;
-    let refused = pen.write(|commit| commit.permissions = vec![new("ada", tool("notes.add"))]).await;
+    writer.next_seq = 7;
+    let refused = writer.write(|commit| commit.permissions = vec![new("ada", tool("notes.add"))]).await;
     assert!(matches!(refused, Err(StoreError::OutOfOrder { .. })), "{refused:?}");
     assert_eq!(everything(&home).await, before);
     let nowhere = home.keep_permission(new("ada", conversation("nowhere", "notes.add"))).await;
@@ -102,13 +104,14 @@ pub(crate) async fn permissions_are_a_users_own_until_they_are_revoked(home: Tes
 
 pub(crate) async fn a_conversations_permission_goes_with_its_thread(home: TestStore) {
     for (thread, run) in [("t", "r"), ("u", "s")] {
-        let mut pen = RunWriter::start(&home, thread, run).await;
-        pen.write(|commit| {
-            commit.permissions = vec![new("ada", conversation(thread, "notes.add")), new("ada", server(thread))];
-            commit.release = true;
-        })
-        .await
-        .unwrap();
+        let mut writer = RunWriter::start(&home, thread, run).await;
+        writer
+            .write(|commit| {
+                commit.permissions = vec![new("ada", conversation(thread, "notes.add")), new("ada", server(thread))];
+                commit.release = true;
+            })
+            .await
+            .unwrap();
     }
     home.delete_thread(&thread_id("t"), NOW).await.unwrap();
     assert_eq!(grants(&home, "ada").await, [server("t"), conversation("u", "notes.add"), server("u")]);

@@ -67,7 +67,7 @@ pub(crate) async fn documents_count_as_stored_and_are_limited(home: TestStore) {
     assert!(matches!(refused, Err(StoreError::TooLarge { .. })), "{refused:?}");
 }
 
-pub(crate) async fn everybody_of_whom_something_is_kept_is_listed(home: TestStore) {
+pub(crate) async fn every_user_with_stored_data_is_listed(home: TestStore) {
     assert!(home.users().await.unwrap().is_empty());
     home.put_record(new("eve", "item", "a", json!(1))).await.unwrap();
     home.prefer(&"bob".into(), "strict", Some(json!(true))).await.unwrap();

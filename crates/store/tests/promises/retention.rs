@@ -9,18 +9,19 @@ use crate::hand::{
 /// A thread with one run of everything, in some state, given back.
 async fn thread(home: &TestStore, name: &str, at_ms: i64, status: Status) {
     let lease = home.claim(&thread_id(name), "me", at_ms, at_ms + 1).await.unwrap();
-    let mut pen = RunWriter::start_at(home, lease, &format!("{name}-run"), at_ms, |_| {}).await;
-    pen.write(|commit| {
-        commit.lines = vec![b"line".to_vec(); 3];
-        commit.messages = vec![message("user", "hello")];
-        commit.intents = vec![intent(0, 0, 1)];
-        commit.snapshot = Some(snapshot(1, b"state"));
-        commit.status = Some(status);
-        commit.release = true;
-    })
-    .await
-    .unwrap();
-    home.post(&pen.run, SignalKind::Cancel { reason: name.to_owned() }).await.unwrap();
+    let mut writer = RunWriter::start_at(home, lease, &format!("{name}-run"), at_ms, |_| {}).await;
+    writer
+        .write(|commit| {
+            commit.lines = vec![b"line".to_vec(); 3];
+            commit.messages = vec![message("user", "hello")];
+            commit.intents = vec![intent(0, 0, 1)];
+            commit.snapshot = Some(snapshot(1, b"state"));
+            commit.status = Some(status);
+            commit.release = true;
+        })
+        .await
+        .unwrap();
+    home.post(&writer.run, SignalKind::Cancel { reason: name.to_owned() }).await.unwrap();
 }
 
 async fn done_threads(home: &TestStore, names: &[&str]) {
@@ -116,13 +117,13 @@ pub(crate) async fn deleting_takes_unfinished_runs_too(home: TestStore) {
 }
 
 pub(crate) async fn what_is_held_cannot_be_deleted(home: TestStore) {
-    let mut pen = RunWriter::start(&home, "t", "r").await;
+    let mut writer = RunWriter::start(&home, "t", "r").await;
     let held = StoreError::Held { thread: thread_id("t"), owner: "me".to_owned(), until_ms: UNTIL };
     assert_eq!(home.delete_thread(&thread_id("t"), UNTIL).await, Err(held));
-    pen.lines(["still here"]).await.unwrap();
+    writer.lines(["still here"]).await.unwrap();
     home.delete_thread(&thread_id("t"), UNTIL + 1).await.unwrap();
     // An owner whose lease expired gets an error, and cannot restore it.
-    let refused = pen.lines(["too late"]).await.unwrap_err();
+    let refused = writer.lines(["too late"]).await.unwrap_err();
     assert!(matches!(refused, StoreError::NoRun { .. } | StoreError::Fenced { .. }), "{refused:?}");
     assert_eq!(home.thread(&thread_id("t")).await, Ok(None));
 }
@@ -130,12 +131,12 @@ pub(crate) async fn what_is_held_cannot_be_deleted(home: TestStore) {
 pub(crate) async fn names_can_be_used_again(home: TestStore) {
     thread(&home, "t", NOW, Status::Done).await;
     home.delete_thread(&thread_id("t"), NOW).await.unwrap();
-    let mut pen = RunWriter::start(&home, "t", "t-run").await;
-    pen.lines(["anew"]).await.unwrap();
+    let mut writer = RunWriter::start(&home, "t", "t-run").await;
+    writer.lines(["anew"]).await.unwrap();
     assert_eq!(journal(&home, "t-run").await, ["anew"]);
     assert_eq!(home.messages(&thread_id("t"), 0, 1).await.unwrap().len(), 0);
-    assert_eq!(home.intents(&pen.run).await.unwrap(), []);
-    assert_eq!(home.snapshot(&pen.run).await, Ok(None));
+    assert_eq!(home.intents(&writer.run).await.unwrap(), []);
+    assert_eq!(home.snapshot(&writer.run).await, Ok(None));
     assert_eq!(home.signals("me").await.unwrap(), []);
 }
 

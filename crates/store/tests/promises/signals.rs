@@ -20,7 +20,7 @@ async fn words(home: &TestStore, owner: &str) -> Vec<String> {
     signals.into_iter().map(|signal| format!("{}: {}", signal.run, word(signal.kind))).collect()
 }
 
-pub(crate) async fn signals_reach_whoever_holds_the_thread_in_order(home: TestStore) {
+pub(crate) async fn signals_reach_the_holder_of_the_thread_in_order(home: TestStore) {
     RunWriter::start(&home, "t", "b").await;
     RunWriter::start(&home, "t", "a").await;
     let yours = claim(&home, "u", "you").await;
@@ -50,9 +50,9 @@ pub(crate) async fn signals_stay_until_accepted(home: TestStore) {
 }
 
 pub(crate) async fn signals_follow_the_lease(home: TestStore) {
-    let pen = RunWriter::start(&home, "t", "r").await;
+    let writer = RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
-    home.release(&pen.lease).await.unwrap();
+    home.release(&writer.lease).await.unwrap();
     assert_eq!(words(&home, "me").await, [""; 0]);
     // Posted while nobody had the lease: the next owner receives both.
     home.post(&run_id("r"), cancel("now")).await.unwrap();
@@ -63,15 +63,15 @@ pub(crate) async fn signals_follow_the_lease(home: TestStore) {
     assert_eq!(words(&home, "third").await.len(), 2);
 }
 
-pub(crate) async fn word_that_nobody_will_hear_can_be_found(home: TestStore) {
-    let pen = RunWriter::start(&home, "t", "r").await;
+pub(crate) async fn undelivered_signals_can_be_listed(home: TestStore) {
+    let writer = RunWriter::start(&home, "t", "r").await;
     home.post(&run_id("r"), cancel("stop")).await.unwrap();
     assert!(home.undelivered_signals(UNTIL).await.unwrap().is_empty(), "somebody holds the thread");
     let is_held = async |at: i64| home.is_held(&thread_id("t"), at).await.unwrap();
     assert_eq!((is_held(UNTIL).await, is_held(UNTIL + 1).await), (true, false));
     assert!(!home.is_held(&thread_id("none"), 0).await.unwrap());
-    assert_eq!(home.undelivered_signals(UNTIL + 1).await.unwrap().len(), 1, "its holder has not been heard of");
-    home.release(&pen.lease).await.unwrap();
+    assert_eq!(home.undelivered_signals(UNTIL + 1).await.unwrap().len(), 1, "its holder has not answered");
+    home.release(&writer.lease).await.unwrap();
     assert!(!is_held(0).await, "it was released");
     let found = home.undelivered_signals(0).await.unwrap();
     assert_eq!((found.len(), &found[0].run), (1, &run_id("r")), "nobody holds it");
@@ -98,7 +98,7 @@ pub(crate) async fn accepting_what_is_gone_is_fine(home: TestStore) {
     assert_eq!(words(&home, "me").await, ["r: here"]);
 }
 
-pub(crate) async fn a_run_must_exist_to_be_sent_word(home: TestStore) {
+pub(crate) async fn a_run_must_exist_to_be_sent_a_signal(home: TestStore) {
     claim(&home, "t", "me").await;
     assert_eq!(home.post(&run_id("absent"), cancel("x")).await, Err(StoreError::NoRun { run: run_id("absent") }));
     assert_eq!(words(&home, "me").await, [""; 0]);

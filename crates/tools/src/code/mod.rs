@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tool_says_what_it_is() {
+    fn the_tool_declares_its_annotations() {
         let tools = Code::tool_router().list_all();
         let [tool] = tools.as_slice() else { panic!("{tools:?}") };
         let hints = tool.annotations.as_ref().unwrap();
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_helps() {
+    fn the_text_of_a_result_names_the_next_step() {
         let ran = |stdout: &str, result: Value, error: Option<&str>| CodeResult {
             outcome: if error.is_some() { Outcome::Error } else { Outcome::Ok },
             stdout: stdout.into(),

@@ -71,9 +71,9 @@ fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unw
     let mut child = start(settings, &limits, &scratch)?;
     let (sender, lines) = sync_channel(64);
     let complaints = listen(&mut child, settings, sender, request);
-    let mut heard = WorkerOutput::default();
+    let mut output = WorkerOutput::default();
     let deadline = begun + Duration::from_secs(settings.seconds_max + 1 + START_SECONDS_MAX);
-    let stopped = heard.until_the_end(&lines, deadline, unwanted);
+    let stopped = output.until_the_end(&lines, deadline, unwanted);
     if stopped.is_some() {
         end(&child);
     }
@@ -82,8 +82,8 @@ fn run_here(settings: &Settings, asked: RunArguments, files: Vec<FileBytes>, unw
     // Its PID namespace ends with it; without one, its process group is killed.
     end(&child);
     let complaints = complaints.join().unwrap_or_default();
-    let files = std::mem::take(&mut heard.files);
-    Ok((heard.judged(settings, stopped, status, &complaints, begun), files))
+    let files = std::mem::take(&mut output.files);
+    Ok((output.judged(settings, stopped, status, &complaints, begun), files))
 }
 
 fn start(settings: &Settings, limits: &str, scratch: &Scratch) -> Result<Child, String> {
@@ -109,7 +109,7 @@ fn end(child: &Child) {
 fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, request: Vec<u8>) -> std::thread::JoinHandle<String> {
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::spawn(move || {
-        // A worker that has exited does not read; its exit status tells why.
+        // A worker that has exited does not read; its exit status shows why.
         stdin.map(|mut stdin| stdin.write_all(&request))
     });
     // Twice the size for JSON escapes and base64, plus the frame.
@@ -123,8 +123,8 @@ fn listen(child: &mut Child, settings: &Settings, sender: SyncSender<Line>, requ
                 Ok(0) if reader.get_ref().limit() == 0 => return drop(sender.send(Line::TooMuch)),
                 Ok(0) | Err(_) => return,
                 Ok(_) => match serde_json::from_slice(&line) {
-                    Ok(told) => {
-                        if sender.send(Line::Message(told)).is_err() {
+                    Ok(message) => {
+                        if sender.send(Line::Message(message)).is_err() {
                             return;
                         }
                     }
@@ -198,7 +198,7 @@ impl WorkerOutput {
             (Some(Stopped::Late | Stopped::Unwanted), _) => (Outcome::TimeLimit, Value::Null, Some(late)),
             (Some(Stopped::TooMuch), _) => (Outcome::OutputLimit, Value::Null, Some(too_much)),
             (Some(Stopped::Garbage), _) => {
-                (Outcome::Crashed, Value::Null, Some("the worker said something that makes no sense, and was ended".into()))
+                (Outcome::Crashed, Value::Null, Some("the worker printed something that makes no sense, and was ended".into()))
             }
             (None, Some(WorkerMessage::Done { result })) => (Outcome::Ok, result, None),
             (None, Some(WorkerMessage::Failed { kind, error })) => match kind.as_str() {

@@ -24,16 +24,16 @@ const FLUSH_BYTES: usize = 4096;
 pub(super) fn work(limits: &Limits, walls: &Restrictions) {
     send_message(&WorkerMessage::Walls(walls.clone()));
     let mut text = String::new();
-    let told =
+    let message =
         match io::stdin().read_to_string(&mut text).map_err(|e| e.to_string()).and_then(|_| serde_json::from_str(&text).map_err(|e| e.to_string())) {
             Ok(request) => run(request, limits),
             Err(e) => WorkerMessage::Failed { error: format!("the request makes no sense: {e}"), kind: "request".into() },
         };
-    send_message(&told);
+    send_message(&message);
 }
 
-fn send_message(told: &WorkerMessage) {
-    if let Ok(mut line) = serde_json::to_vec(told) {
+fn send_message(message: &WorkerMessage) {
+    if let Ok(mut line) = serde_json::to_vec(message) {
         line.push(b'\n');
         let mut out = io::stdout().lock();
         // If nothing reads, the parent is about to kill this process.
@@ -51,7 +51,7 @@ fn run(request: Request, limits: &Limits) -> WorkerMessage {
     match ended {
         Ok(value) => {
             // Files written by a failed program are dropped with the sandbox.
-            if let Err(error) = tell_changed(&limits.scratch, &request.files) {
+            if let Err(error) = send_changed(&limits.scratch, &request.files) {
                 return WorkerMessage::Failed { error: format!("the files it wrote cannot be read back: {error}"), kind: "request".into() };
             }
             let result = json_of(&value, 0);
@@ -73,7 +73,7 @@ fn place_file(scratch: &Path, file: &FileBytes) -> io::Result<()> {
 }
 
 /// Reports every regular file that differs from what was given.
-fn tell_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
+fn send_changed(scratch: &Path, given: &[FileBytes]) -> io::Result<()> {
     let mut folders = vec![scratch.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder)? {

@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn addresses_become_links_without_the_end_of_the_sentence() {
-        let told = |text: &str| {
+        let pieces = |text: &str| {
             let words = |inline: Inline| match inline {
                 Inline::Link { to, .. } => format!("<{to}>"),
                 Inline::Text { text } => text,
@@ -55,8 +55,8 @@ mod tests {
             };
             linked(text).into_iter().map(words).collect::<Vec<_>>().join("|")
         };
-        assert_eq!(told("no address"), "no address");
-        assert_eq!(told("See https://a.example/x?y=1, (http://b.example)."), "See |<https://a.example/x?y=1>|, (|<http://b.example>|).");
-        assert_eq!(told("https:// alone"), "https://| alone");
+        assert_eq!(pieces("no address"), "no address");
+        assert_eq!(pieces("See https://a.example/x?y=1, (http://b.example)."), "See |<https://a.example/x?y=1>|, (|<http://b.example>|).");
+        assert_eq!(pieces("https:// alone"), "https://| alone");
     }
 }

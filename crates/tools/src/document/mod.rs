@@ -71,7 +71,7 @@ pub struct Document {
 
 /// Why a document was not written.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum DocumentError {
     #[error("{0}")]
     Invalid(String),

@@ -288,7 +288,7 @@ fn what_is_too_much_is_refused() {
 }
 
 #[test]
-fn the_tool_says_what_it_is() {
+fn the_tool_declares_its_annotations() {
     let tools = Document::tool_router().list_all();
     let [tool] = tools.as_slice() else { panic!("{tools:?}") };
     let hints = tool.annotations.as_ref().unwrap();

@@ -129,9 +129,9 @@ fn addresses_that_are_not_asked_for() {
         ("data:text/html,hi", "only http"),
         ("javascript:alert(1)", "only http"),
     ];
-    for (address, says) in rows {
+    for (address, message) in rows {
         let error = check(&Url::parse(address).unwrap(), false).expect_err(address);
-        assert!(error.contains(says), "{address}: {error}");
+        assert!(error.contains(message), "{address}: {error}");
     }
     for address in ["https://example.org/", "http://example.org:8080/x", "https://1.1.1.1/", "http://[2606:4700::1111]/"] {
         check(&Url::parse(address).unwrap(), false).unwrap();
@@ -357,9 +357,9 @@ async fn pages_are_read() {
         ("/script", "scripts, which are not run"),
         ("/empty", "no readable text"),
     ];
-    for (path, says) in rows {
+    for (path, message) in rows {
         let reply = fetch.call("fetch", json!({"url": format!("{base}{path}")})).await;
-        assert!(reply.text.contains(says), "{path}: {}", reply.text);
+        assert!(reply.text.contains(message), "{path}: {}", reply.text);
     }
     assert_eq!(fetch.call("fetch", json!({"url": format!("{base}/plain")})).await.data["at"], "1994-11-06T08:49:37Z");
     let markdown = fetch.call("fetch", json!({"url": format!("{base}/markdown")})).await;
@@ -422,25 +422,25 @@ async fn hostile_servers_get_nowhere() {
         hasty.refuses("fetch", json!({"url": format!("{base}{path}")}), &["did not come within 2 s"]).await;
     }
     let mut wrong = Vec::new();
-    for (path, says) in rows {
+    for (path, message) in rows {
         let reply = fetch.call_any("fetch", json!({"url": format!("{base}{path}")})).await;
-        if !reply.is_error || !reply.text.contains(says) || reply.text.contains(SECRET) || reply.text.len() > 1_000 {
+        if !reply.is_error || !reply.text.contains(message) || reply.text.contains(SECRET) || reply.text.len() > 1_000 {
             wrong.push(format!("{path}: {}", reply.text.chars().take(300).collect::<String>()));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
     // Pages that are hard to parse are still read, or at least end.
-    for (path, says) in [("/deep", "deep words"), ("/unclosed", "unclosed words"), ("/many", "one of many")] {
+    for (path, message) in [("/deep", "deep words"), ("/unclosed", "unclosed words"), ("/many", "one of many")] {
         let reply = fetch.call("fetch", json!({"url": format!("{base}{path}")})).await;
-        assert!(reply.text.contains(says), "{path}");
+        assert!(reply.text.contains(message), "{path}");
     }
-    for (url, says) in [
+    for (url, message) in [
         ("", "not a web address"),
         ("example.org/x", "not a web address"),
         ("http://[fe80::1%25eth0]/", "not a web address"),
         ("http://127.0.0.1/", "public"),
     ] {
-        fetch.refuses("fetch", json!({"url": url}), &[says]).await;
+        fetch.refuses("fetch", json!({"url": url}), &[message]).await;
     }
     fetch.refuses("fetch", json!({"url": format!("http://page.test/{}", "x".repeat(5_000))}), &["4000 bytes"]).await;
 }
@@ -450,13 +450,13 @@ async fn names_that_lead_inside_do_not_connect() {
     let stage = stage().await;
     let (fetch, names) = open(&stage, BRIEF).await;
     let at = |name: &str| json!({"url": format!("http://{name}:{}/secret", stage.port)});
-    for (name, says) in [
+    for (name, message) in [
         ("inside.test", "inside.test` (127.0.0.1) is not on the public internet"),
         ("six.test", "not on the public internet"),
         ("nobody.test", ""),
         ("unknown.test", ""),
     ] {
-        fetch.refuses("fetch", at(name), &[says]).await;
+        fetch.refuses("fetch", at(name), &[message]).await;
     }
     // Rebinding: public at the lookup, local afterwards. There is one lookup per connection, and its result is what is connected to, where
     // nothing listens; the second attempt sees the local address.

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_is_told_so() {
+    async fn a_caller_that_waits_too_long_gets_an_error() {
         let turns = turns(1);
         let _held = turns.take(Some("mallory"), 1).await.unwrap();
         assert!(turns.take(Some("ada"), 1).await.is_err_and(|why| why.contains("60 s")));

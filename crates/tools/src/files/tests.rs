@@ -158,17 +158,17 @@ async fn r11_no_path_leads_out() {
         ("NOTES/PLAN.MD", "not there"),
         ("file:///etc/passwd", "not there"),
     ];
-    for (path, says) in reads {
-        let said = files.refuses("read", json!({"path": path}), &[says]).await;
-        assert!(!said.contains(TREASURE), "{path}: {said}");
+    for (path, part) in reads {
+        let message = files.refuses("read", json!({"path": path}), &[part]).await;
+        assert!(!message.contains(TREASURE), "{path}: {message}");
     }
     assert_eq!(files.call("read", json!({"path": "link-inside", "lines": 1})).await.data["passages"][0]["text"], "one");
     files.refuses("read", json!({"path": "notes/plan.md", "from_line": 99}), &["no line 99"]).await;
     files.refuses("read", json!({"path": "notes/plan.md", "from_line": 0}), &["from 1"]).await;
 
-    for (path, says) in [("..", "leads out"), ("link-out", "leads out"), ("/", "absolute"), ("magic", "leads out"), ("notes/plan.md", "not a folder")]
+    for (path, part) in [("..", "leads out"), ("link-out", "leads out"), ("/", "absolute"), ("magic", "leads out"), ("notes/plan.md", "not a folder")]
     {
-        files.refuses("list", json!({"path": path}), &[says]).await;
+        files.refuses("list", json!({"path": path}), &[part]).await;
     }
     for pattern in ["", "../**", "/etc/*", "a/../../*"] {
         files.refuses("find", json!({"pattern": pattern}), &["under the root"]).await;
@@ -194,9 +194,9 @@ async fn r11_no_path_leads_out() {
         ("a\0b", "NUL"),
         (&long, "too long"),
     ];
-    for (path, says) in writes {
-        files.refuses("write", json!({"path": path, "content": "overwritten", "mode": "replace"}), &[says]).await;
-        files.refuses("append", json!({"path": path, "content": "overwritten"}), &[says]).await;
+    for (path, part) in writes {
+        files.refuses("write", json!({"path": path, "content": "overwritten", "mode": "replace"}), &[part]).await;
+        files.refuses("append", json!({"path": path, "content": "overwritten"}), &[part]).await;
     }
     // Through a hard link: the name inside is replaced, the one outside keeps its content.
     files.refuses("append", json!({"path": "hard", "content": "overwritten"}), &["replace"]).await;

@@ -96,7 +96,7 @@ impl Gmail {
                     tries -= 1;
                     continue;
                 }
-                Ok(response) => Fault::said(response).await,
+                Ok(response) => Fault::answered(response).await,
                 Err(e) => Fault::broken(&e),
             };
             // A rate-limited call was not executed; one that failed inside the server may have been.
@@ -131,7 +131,7 @@ impl Gmail {
         let asked = self.client.post(&settings.token_url).header("content-type", "application/x-www-form-urlencoded").body(form);
         let response = asked.send().await.map_err(|e| Fault { certain: true, ..Fault::broken(&e) })?;
         if !response.status().is_success() {
-            let fault = Fault::said(response).await;
+            let fault = Fault::answered(response).await;
             let words = format!("Gmail gives no access ({}): let the user sign in again and set a new refresh token", fault.words);
             return Err(Fault { words, certain: true, ..fault });
         }
@@ -189,15 +189,15 @@ impl Fault {
         Self { words, status: None, again: true, certain: e.is_connect(), pause_ms: None }
     }
 
-    async fn said(response: Response) -> Self {
+    async fn answered(response: Response) -> Self {
         let status = response.status();
         let pause = response.headers().get("retry-after").and_then(|v| v.to_str().ok()).and_then(|v| v.parse::<u64>().ok());
         let body = read_some(response).await.unwrap_or_default();
-        let said = serde_json::from_slice::<Value>(&body).ok().and_then(|value| {
+        let message = serde_json::from_slice::<Value>(&body).ok().and_then(|value| {
             let message = value.pointer("/error/message").or(value.pointer("/error_description")).or(value.pointer("/error"));
             message.and_then(Value::as_str).map(short)
         });
-        let words = format!("Gmail answered {status}{}", said.map(|said| format!(": {said}")).unwrap_or_default());
+        let words = format!("Gmail answered {status}{}", message.map(|message| format!(": {message}")).unwrap_or_default());
         let again = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
         Self { words, status: Some(status), again, certain: !status.is_server_error(), pause_ms: pause.map(|s| s.saturating_mul(1000)) }
     }

@@ -65,7 +65,7 @@ struct Inner {
 
 /// Why a mail was not sent.
 #[derive(Debug, thiserror::Error)]
-#[expect(missing_docs, reason = "the message of each variant says what it is")]
+#[expect(missing_docs, reason = "the message of each variant describes it")]
 pub enum MailError {
     #[error("{0}")]
     Settings(String),
@@ -98,7 +98,7 @@ pub struct SendResult {
     pub already: bool,
     /// The mail as it went out; empty where another server sent it.
     pub path: String,
-    /// What the server said, or what happened instead.
+    /// The server's reply, or what happened instead.
     pub detail: String,
 }
 
@@ -438,7 +438,7 @@ fn not_done(why: &str) -> LookupResult {
     LookupResult { done: Some(false), result: None, why: why.into() }
 }
 
-/// Tells the hub which tool knows, after a crash, whether a call with a key took place.
+/// Names, for the hub, the tool that looks up after a crash whether a call with a key took place.
 fn looked_up_by(tool: &str) -> MetaObject {
     let mut meta = MetaObject::new();
     meta.insert("baton/lookup".into(), json!(tool));

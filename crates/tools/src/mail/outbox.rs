@@ -6,7 +6,7 @@
 //! (nothing) → intended ──► handed over ──► confirmed     │
 //!                  ▲            │  │                     │
 //!                  └────────────┘  └─────────────────────┘
-//!          looked up, or a person said: it is not there
+//!          looked up, or a person recorded: it is not there
 //! ```
 //!
 //! Each state is durable (temporary file, sync, rename, folder sync) before the next step. So a mail that is `intended` was certainly not

@@ -27,7 +27,7 @@ pub(super) async fn send(
     note: impl Future<Output = Result<(), MailError>>,
 ) -> Result<TransportResult, MailError> {
     let patience = Duration::from_secs(smtp.timeout_seconds.max(1));
-    let mut connection = match timeout(patience, greet(smtp)).await {
+    let mut connection = match timeout(patience, connect(smtp)).await {
         Ok(Ok(connection)) => connection,
         Ok(Err(SetupError::Settings(e))) => return Err(e),
         Ok(Err(SetupError::Smtp(e))) => return Ok(refusal(&e, "before the mail was sent")),
@@ -71,7 +71,7 @@ impl From<Error> for SetupError {
     }
 }
 
-async fn greet(smtp: &Smtp) -> Result<AsyncSmtpConnection, SetupError> {
+async fn connect(smtp: &Smtp) -> Result<AsyncSmtpConnection, SetupError> {
     let port = smtp.port.unwrap_or(match smtp.tls {
         Tls::Starttls => 587,
         Tls::Implicit => 465,
@@ -121,7 +121,7 @@ async fn introduce(connection: &mut AsyncSmtpConnection, from: &str, to: &[Strin
 }
 
 fn refusal(e: &Error, when: &str) -> TransportResult {
-    // A permanent error is final; an unreachable server may come back.
+    // A permanent error is final; an unreachable server may be reachable later.
     TransportResult::Refused { reply: format!("the mail server refused {when}: {e}"), again: !e.is_permanent() && !e.is_client() }
 }
 

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_come_back_and_lengths_are_bounded() {
+    fn frames_are_decoded_as_encoded_and_lengths_are_bounded() {
         let mut pipe = Vec::new();
         write(&mut pipe, b"one").unwrap();
         write(&mut pipe, b"").unwrap();

@@ -121,7 +121,7 @@ impl Running {
             return Err("it has no pipes".into());
         };
         let (frames, outgoing) = channel::<Vec<u8>>();
-        // A child that has exited does not read; its exit status tells why.
+        // A child that has exited does not read; its exit status shows why.
         std::thread::spawn(move || outgoing.iter().try_for_each(|bytes| frame::write(&mut stdin, &bytes)));
         let (sender, results) = channel();
         std::thread::spawn(move || {

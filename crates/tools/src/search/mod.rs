@@ -220,7 +220,7 @@ async fn bounded(response: reqwest::Response) -> Result<Vec<u8>, String> {
 }
 
 fn refused(provider: &dyn Provider, status: reqwest::StatusCode, wait: Option<&str>, body: &[u8]) -> String {
-    let said = cut(&String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "), 200);
+    let detail = cut(&String::from_utf8_lossy(body).split_whitespace().collect::<Vec<_>>().join(" "), 200);
     let next = match status.as_u16() {
         401 | 403 => provider.when_refused().to_owned(),
         402 => "its account has no credit left".to_owned(),
@@ -231,7 +231,7 @@ fn refused(provider: &dyn Provider, status: reqwest::StatusCode, wait: Option<&s
         500.. => "it has trouble of its own; try again later".to_owned(),
         _ => "it refused the request".to_owned(),
     };
-    format!("{status}: {next}{}{said}", if said.is_empty() { "" } else { " — " })
+    format!("{status}: {next}{}{detail}", if detail.is_empty() { "" } else { " — " })
 }
 
 /// An error of the HTTP client without the URL, which may contain credentials.

@@ -96,7 +96,7 @@ fn well(path: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn everybody_is_asked_and_heard() {
+async fn every_provider_is_asked_and_its_results_used() {
     let (base, seen) = stage(well).await;
     let search = session_with("search", &everybody(&base)).await;
     let reply = search.call("search", json!({"query": "  how tall is the   Eiffel tower ", "size": 5})).await;
@@ -184,7 +184,7 @@ async fn failures_are_named() {
         ("slow", || Answer::Never, "no answer within"),
         ("endless", || Answer::Endless, "more than"),
     ];
-    for (name, answer, says) in rows {
+    for (name, answer, part) in rows {
         for all in [false, true] {
             let answer = *answer;
             let (base, _) = stage(move |path| if all || path.starts_with("/serper") { answer() } else { well(path) }).await;
@@ -197,7 +197,7 @@ async fn failures_are_named() {
             let search = session_of(with(Box::new(providers))).await;
             let reply = search.call_any("search", json!({"query": "eiffel"})).await;
             assert_eq!(reply.is_error, all, "{name}: {}", reply.text);
-            assert!(reply.text.contains(says) && !reply.text.contains(KEY), "{name}: {}", reply.text);
+            assert!(reply.text.contains(part) && !reply.text.contains(KEY), "{name}: {}", reply.text);
             if all {
                 assert!(reply.text.contains("SEARXNG_URL"), "{name}: {}", reply.text);
             } else {
@@ -209,7 +209,7 @@ async fn failures_are_named() {
 }
 
 #[tokio::test]
-async fn dialects_say_no_in_their_own_way() {
+async fn unusable_replies_of_each_provider_are_errors() {
     let rows: &[(&str, Value, &str)] = &[
         ("wikipedia", json!({"error": {"code": "ratelimited", "info": "slow down"}}), "ratelimited: slow down"),
         ("wikipedia", json!({"hello": 1}), "not one of Wikipedia's"),
@@ -217,11 +217,11 @@ async fn dialects_say_no_in_their_own_way() {
         ("brave", json!({"web": {"results": 7}}), "no list at `web.results`"),
         ("tavily", json!({"results": {}}), "no list at `results`"),
     ];
-    for (name, value, says) in rows {
+    for (name, value, part) in rows {
         let value = value.clone();
         let (base, _) = stage(move |_| Answer::Json(value.clone())).await;
         let search = session_with("search", &everybody(&base)).await;
-        search.refuses("search", json!({"query": "x", "provider": name}), &[says]).await;
+        search.refuses("search", json!({"query": "x", "provider": name}), &[part]).await;
     }
     // No results is a valid answer.
     for (name, value) in [
@@ -246,14 +246,14 @@ async fn wrong_questions_and_settings() {
     search.refuses("search", json!({"query": " \n "}), &["empty"]).await;
     search.refuses("search", json!({"query": "x", "size": 21}), &["1 to 20"]).await;
     search.refuses("search", json!({"query": "x".repeat(500)}), &["400 characters"]).await;
-    for (name, value, says) in [
+    for (name, value, part) in [
         ("SEARXNG_URL", "not an address", "SEARXNG_URL"),
         ("SEARXNG_URL", "file:///etc", "https://"),
         ("WIKIPEDIA_LANGUAGE", "en.evil.example/", "WIKIPEDIA_LANGUAGE"),
     ] {
         let settings = Settings { env: Arc::new(move |asked| (asked == name).then(|| value.to_owned())), ..Settings::bare() };
         let lack = KIND.build(&settings).unwrap_err();
-        assert!(lack.to_string().contains(says), "{lack}");
+        assert!(lack.to_string().contains(part), "{lack}");
     }
 }
 

@@ -131,9 +131,9 @@ fn tls_and_a_password() {
         smtp["host"] = json!("localhost");
         smtp["port"] = json!(server.port);
         let settings = json!({"from": "Baton <baton@example.org>", "outbox": home.path().join("outbox"), "transport": smtp}).to_string();
-        let said = run(&settings, "send", key, &[]).to_string();
-        println!("{key}: {said}");
-        assert!(said.contains(wanted) && !said.contains("sesame"), "{key}: {said}");
+        let printed = run(&settings, "send", key, &[]).to_string();
+        println!("{key}: {printed}");
+        assert!(printed.contains(wanted) && !printed.contains("sesame"), "{key}: {printed}");
         assert_eq!(run(&settings, "look_up", key, &[])["done"], json!(wanted == "sent"), "{key}");
     }
     assert_eq!(server.mailbox().len(), 1);

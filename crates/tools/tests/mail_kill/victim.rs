@@ -9,7 +9,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 pub(crate) async fn live(words: &[String]) -> Result<()> {
     let [settings, what, key, rest @ ..] = words else { return Err("usage: victim SETTINGS send|look_up|settle KEY [yes|no]".into()) };
     let mail = Mail::new(serde_json::from_str::<Settings>(settings)?)?;
-    let said = match what.as_str() {
+    let result = match what.as_str() {
         "send" => match mail.send_mail(letter(key), key, false).await {
             Ok(sent) => json!(sent),
             Err(e) => json!({ "error": e.to_string() }),
@@ -18,7 +18,7 @@ pub(crate) async fn live(words: &[String]) -> Result<()> {
         "settle" => json!(mail.settle_mail(key, rest == ["yes"]).await?),
         _ => return Err(format!("victim: what is {what:?}?").into()),
     };
-    println!("{said}");
+    println!("{result}");
     Ok(())
 }
 

@@ -146,10 +146,10 @@ fn a_reader_cannot_reach_files_network_or_processes() {
     let mut child = Command::new(std::env::current_exe().unwrap());
     let mut child = child.arg("probe").arg(limits.to_string()).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(listener.local_addr().unwrap().to_string().as_bytes()).unwrap();
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    let mut printed = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut printed).unwrap();
     let status = child.wait().unwrap();
-    assert_eq!(said, "file: refused\nown file: refused\nnetwork: refused\nthread: refused\nprocess: refused\n", "{status}");
+    assert_eq!(printed, "file: refused\nown file: refused\nnetwork: refused\nthread: refused\nprocess: refused\n", "{status}");
     // Only Baton starts a reader.
     let stranger = Command::new(std::env::current_exe().unwrap()).arg(READER_COMMAND).arg(r#"{"memory_mib_max":1}"#).output().unwrap();
     assert!(!stranger.status.success());
@@ -159,12 +159,12 @@ fn probe() -> io::Result<()> {
     let mut address = String::new();
     io::stdin().read_to_string(&mut address)?;
     let mut out = io::stdout();
-    let mut tell = |what: &str, is_refused: bool| writeln!(out, "{what}: {}", if is_refused { "refused" } else { "reached" });
-    tell("file", fs::read("/etc/hostname").is_err())?;
-    tell("own file", fs::read(format!("/proc/self/{}", "status")).is_err())?;
-    tell("network", TcpStream::connect(&address).is_err())?;
-    tell("thread", std::thread::Builder::new().spawn(|| ()).is_err())?;
-    tell("process", Command::new("/bin/true").status().is_err())
+    let mut report = |what: &str, is_refused: bool| writeln!(out, "{what}: {}", if is_refused { "refused" } else { "reached" });
+    report("file", fs::read("/etc/hostname").is_err())?;
+    report("own file", fs::read(format!("/proc/self/{}", "status")).is_err())?;
+    report("network", TcpStream::connect(&address).is_err())?;
+    report("thread", std::thread::Builder::new().spawn(|| ()).is_err())?;
+    report("process", Command::new("/bin/true").status().is_err())
 }
 
 fn a_reader_that_cannot_start_is_not_the_files_fault() {

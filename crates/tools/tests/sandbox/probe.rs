@@ -23,7 +23,7 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
 
     // These must work, so that the rest is meaningful.
     let own = fs::write(here.join("mine"), "x");
-    say("its own scratch can be used", own.is_err(), &format!("{own:?}"));
+    report("its own scratch can be used", own.is_err(), &format!("{own:?}"));
 
     escape("read /etc/passwd", fs::read("/etc/passwd"));
     escape("read /proc/1/environ", fs::read("/proc/1/environ"));
@@ -49,14 +49,14 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
     escape("run what it wrote", made.and_then(|()| Command::new(&own).status()));
     // Any process that starts shows in the number.
     let bombs = (0..200).filter(|_| Command::new("/bin/sleep").arg("60").spawn().is_ok()).count();
-    say("fork bomb", bombs > 0, &format!("{bombs} processes"));
+    report("fork bomb", bombs > 0, &format!("{bombs} processes"));
     let threads = (0..200).filter(|_| thread::Builder::new().spawn(|| {}).is_ok()).count();
-    say("thread bomb", threads > 0, &format!("{threads} threads"));
+    report("thread bomb", threads > 0, &format!("{threads} threads"));
 
     escape("signal to the parent", rustix::process::kill_process(parent, Signal::KILL));
     escape("signal to everybody's first", rustix::process::kill_process(Pid::INIT, Signal::TERM));
     escape("signal to the group", rustix::process::kill_current_process_group(Signal::TERM));
-    escape("see whether the parent lives", rustix::process::test_kill_process(parent));
+    escape("see whether the parent runs", rustix::process::test_kill_process(parent));
     escape("trace", nix::sys::ptrace::traceme());
 
     escape("mount", rustix::mount::mount("none", "/", "tmpfs", rustix::mount::MountFlags::empty(), None));
@@ -68,9 +68,9 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
     escape("raise a limit", rustix::process::setrlimit(rustix::process::Resource::As, rustix::process::Rlimit { current: None, maximum: None }));
     escape("another user", rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(12345)));
     let rights = rustix::thread::capabilities(None);
-    say("rights", rights.as_ref().is_ok_and(|sets| !sets.permitted.is_empty()), &format!("{rights:?}"));
+    report("rights", rights.as_ref().is_ok_and(|sets| !sets.permitted.is_empty()), &format!("{rights:?}"));
     let environment = std::env::vars().count();
-    say("environment", environment > 0, &format!("{environment} variables"));
+    report("environment", environment > 0, &format!("{environment} variables"));
 
     let mut held: Vec<Vec<u8>> = Vec::new();
     let mib = 1 << 20;
@@ -87,7 +87,7 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
     drop(held);
     // Memory mapped when the limit was set counts in addition, and some of it is freed later.
     const SLACK_MIB: u64 = 64;
-    say("memory bomb", got > limits.memory_mib_max + SLACK_MIB, &format!("{got} MiB"));
+    report("memory bomb", got > limits.memory_mib_max + SLACK_MIB, &format!("{got} MiB"));
 
     // The last one: without namespaces, the kernel kills the process at the limit.
     let mut written = 0;
@@ -100,16 +100,16 @@ pub(crate) fn probe(outside: &str, limits: &Limits, walls: &Restrictions) {
             }
         }
     }
-    say("file bomb", written > limits.scratch_mib_max, &format!("{written} MiB"));
+    report("file bomb", written > limits.scratch_mib_max, &format!("{written} MiB"));
 }
 
 fn escape<T, E: std::fmt::Display>(what: &str, tried: Result<T, E>) {
     match tried {
-        Ok(_) => say(what, true, "it worked"),
-        Err(e) => say(what, false, &e.to_string()),
+        Ok(_) => report(what, true, "it worked"),
+        Err(e) => report(what, false, &e.to_string()),
     }
 }
 
-fn say(what: &str, escaped: bool, how: &str) {
+fn report(what: &str, escaped: bool, how: &str) {
     println!("{} {what}: {how}", if escaped { "ESCAPED" } else { "contained" });
 }

@@ -367,7 +367,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_in_json_is_the_same_after_protobuf() {
+    fn json_is_the_same_after_a_round_trip_through_protobuf() {
         let request: SendMessage = serde_json::from_value(json!({
             "tenant": "search",
             "message": { "messageId": "m", "contextId": "c", "taskId": "t", "role": "ROLE_USER", "extensions": ["e"], "referenceTaskIds": ["r"],

@@ -91,7 +91,7 @@ impl ErrorKind {
     }
 }
 
-/// An error as a client reads it, in either form: what kind it is as far as it says, and its words.
+/// An error as a client reads it, in either form: its kind if it has one, and its message.
 pub fn read(error: &Map<String, Value>) -> (Option<ErrorKind>, String) {
     let lists = ["data", "details"].iter().filter_map(|name| error.get(*name).and_then(Value::as_array));
     let named = lists.flatten().find_map(|detail| ErrorKind::named(detail.get("reason")?.as_str()?));

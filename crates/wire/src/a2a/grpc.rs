@@ -44,7 +44,7 @@ pub fn frame(message: &impl prost::Message) -> Vec<u8> {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// The peer compresses messages, although nobody said that they are understood.
+    /// The peer compresses messages, although no encoding was offered.
     Compressed,
     TooLong,
     /// The body ends within a frame.

@@ -19,9 +19,9 @@ pub(super) enum SlashCommand<'a> {
 pub(super) const ALL: [(&str, &str, &str); 10] = [
     ("/flow", "[NAME]", "which flow answers from now on; alone, shows them"),
     ("/model", "[NAME]", "the model to use from now on; without a name, shows the current one"),
-    ("/docs", "[DIR]", "the folder of documents to answer from; - for none; alone, says which"),
+    ("/docs", "[DIR]", "the folder of documents to answer from; - for none; alone, prints it"),
     ("/sources", "", "the sources of the last answer, and how well each sentence is supported"),
-    ("/thread", "[NAME]", "go on in another thread; alone, says in which this is"),
+    ("/thread", "[NAME]", "go on in another thread; alone, prints the current one"),
     ("/new", "", "begin a new thread"),
     ("/strict", "", "remove sentences that nothing supports, or only mark them again"),
     ("/set", "[KEY=VALUE]", "a setting of the flow; KEY alone takes it back; alone, lists them"),
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_messages() {
+    fn commands_are_distinguished_from_messages() {
         assert_eq!(parse("/flow  panel "), Some(Ok(SlashCommand::Flow(Some("panel")))));
         assert_eq!(parse("/new"), Some(Ok(SlashCommand::New)));
         for message in ["What is /etc?", "/etc/passwd, what is it?", "/flow\nis a command?", "flow"] {

@@ -38,8 +38,8 @@ impl Inspected<'_> {
     pub(super) async fn prompts(&self) -> Result<Exit> {
         let past = History::of(&**self.engine.store(), self.engine.flows(), self.run).await?;
         let mut out = anstream::stdout().lock();
-        for told in &past.events {
-            match &told.event {
+        for numbered in &past.events {
+            match &numbered.event {
                 Event::Asked { task, attempt, effect, .. } => {
                     let Effect::CallModel(call) = &**effect else { continue };
                     if self.as_json {
@@ -55,10 +55,10 @@ impl Inspected<'_> {
                     }
                 }
                 Event::Replied { task, attempt, reply, .. } if reply.about.as_ref().is_some_and(|about| about.get("model").is_some()) => {
-                    let said = reply.result.as_ref().map_or_else(ToString::to_string, as_text);
+                    let reply_text = reply.result.as_ref().map_or_else(ToString::to_string, as_text);
                     match self.as_json {
                         true => writeln!(out, "{}", json!({ "task": task, "attempt": attempt, "reply": reply }))?,
-                        false => writeln!(out, "{}\n{}\n", paint(DIM, format!("--- reply to {task}")), evidence::visible(&said))?,
+                        false => writeln!(out, "{}\n{}\n", paint(DIM, format!("--- reply to {task}")), evidence::visible(&reply_text))?,
                     }
                 }
                 _ => {}

@@ -61,10 +61,10 @@ impl Show {
                 false => {
                     let mut tree = Tree::new(row.run.clone());
                     let mut found = None;
-                    for (run, told) in engine::tree_history(&engine, &row.run).await {
-                        for told in &told {
-                            tree.see(&run, &told.event);
-                            if let Event::Noted { name, value, .. } = &told.event
+                    for (run, events) in engine::tree_history(&engine, &row.run).await {
+                        for numbered in &events {
+                            tree.see(&run, &numbered.event);
+                            if let Event::Noted { name, value, .. } = &numbered.event
                                 && name == FOUND
                             {
                                 found = Some(Answer::of(value, None));
@@ -87,14 +87,14 @@ impl Show {
 }
 
 fn print_json(row: &RunRow, history: engine::Result<History>, open: &[Open]) -> Result<()> {
-    let told = match history {
+    let shown = match history {
         Ok(past) => json!({
             "start": past.start, "events": past.events, "entries": past.lines, "state": past.state, "step": past.step, "node": past.node,
             "spent": past.spent, "elapsed_us": past.elapsed_us,
         }),
         Err(error) => json!({ "trouble": error.to_string() }),
     };
-    Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": told, "waiting": open }))?)
+    Ok(writeln!(std::io::stdout(), "{}", json!({ "run": row, "history": shown, "waiting": open }))?)
 }
 
 fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[Open], workspace: &Path, is_interrupted: bool) -> Result<()> {
@@ -157,7 +157,7 @@ fn print(row: &RunRow, history: &engine::Result<History>, tree: &Tree, open: &[O
 
 /// The flow's last message.
 fn last_message(past: &History) -> Option<&str> {
-    past.events.iter().rev().find_map(|told| match &told.event {
+    past.events.iter().rev().find_map(|numbered| match &numbered.event {
         Event::Said { content, .. } => Some(content.as_str()),
         _ => None,
     })

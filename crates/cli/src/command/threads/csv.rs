@@ -41,7 +41,7 @@ pub(super) async fn export(store: &dyn Store, thread: &ThreadId, to: Option<&Pat
 }
 
 async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
-    let mut said = turns_by_run(store, thread).await?;
+    let mut turns = turns_by_run(store, thread).await?;
     let mut rows: Vec<Row> = Vec::new();
     for run in root_runs(store, thread).await? {
         let output = engine::result_of(&run).and_then(|closing| closing.outcome.output().cloned()).unwrap_or_default();
@@ -51,7 +51,7 @@ async fn rows(store: &dyn Store, thread: &ThreadId) -> Result<Vec<Row>> {
             continue;
         }
         // A failed run has no answer.
-        let Some(Turn { query, answer }) = said.remove(&run.run) else { continue };
+        let Some(Turn { query, answer }) = turns.remove(&run.run) else { continue };
         let turn = rows.last().map_or(1, |last| last.turn.saturating_add(1));
         let mut row = match output.get("row").and_then(|row| Row::deserialize(row).ok()) {
             Some(row) => Row { turn: row.turn.max(turn), ..row },

@@ -78,7 +78,7 @@ impl Login {
         Ok(())
     }
 
-    /// Whether the tools can be used now. The sign-in itself is done, whatever this says.
+    /// Whether the tools can be used now. The sign-in itself is done, whatever this returns.
     async fn report(&self, hub: &Hub, name: &str) {
         let mut changes = hub.changes();
         let settled = async {

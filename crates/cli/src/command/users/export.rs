@@ -88,8 +88,9 @@ async fn documents(store: &dyn Store, user: &UserId, kind: &str) -> Result<Vec<V
         let rows = store.records(filter.clone()).await?;
         let Some(last) = rows.last() else { return Ok(all) };
         filter.after = Some((last.key.clone(), last.user.clone()));
-        let told = |row: store::RecordRow| json!({ "key": row.key, "value": row.value, "created_ms": row.created_ms, "updated_ms": row.updated_ms });
-        all.extend(rows.into_iter().map(told));
+        let exported =
+            |row: store::RecordRow| json!({ "key": row.key, "value": row.value, "created_ms": row.created_ms, "updated_ms": row.updated_ms });
+        all.extend(rows.into_iter().map(exported));
     }
 }
 

@@ -32,96 +32,58 @@ pub(super) fn is_available() -> bool {
 /// Rows of activations that are multiplied with the same registers of weights.
 const ROWS: usize = 4;
 
-/// 16 rows of weights times each row of activations. A row has as many blocks as there are tiles.
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn product_4(tiles: &[Tile4], x: &[Block], sums: &mut [[f32; TALL]]) {
-    let wide = tiles.len();
-    assert!(x.len() == wide * sums.len());
-    if sums.len() == 1 {
-        sums[0] = single_4(tiles, x);
-        return;
-    }
-    sums.fill([0.0; TALL]);
-    let mut unpacked = Unpacked::EMPTY;
-    for (at, tile) in tiles.iter().enumerate() {
-        unpack_4(tile, &mut unpacked);
-        let mut row = 0;
-        macro_rules! some {
-            ($count:expr) => {
-                let mut some = [&Block::EMPTY; $count];
-                for (more, some) in some.iter_mut().enumerate() {
-                    *some = &x[(row + more) * wide + at];
+macro_rules! product {
+    ($name:ident, $tile:ty, $single:ident, $unpack:ident, $several:ident) => {
+        /// 16 rows of weights times each row of activations. A row has as many blocks as there are tiles.
+        #[target_feature(enable = "avx2,fma,f16c")]
+        pub(super) fn $name(tiles: &[$tile], x: &[Block], sums: &mut [[f32; TALL]]) {
+            let wide = tiles.len();
+            assert!(x.len() == wide * sums.len());
+            if sums.len() == 1 {
+                sums[0] = $single(tiles, x);
+                return;
+            }
+            sums.fill([0.0; TALL]);
+            let mut unpacked = Unpacked::EMPTY;
+            for (at, tile) in tiles.iter().enumerate() {
+                $unpack(tile, &mut unpacked);
+                let mut row = 0;
+                macro_rules! some {
+                    ($count:expr) => {
+                        let mut some = [&Block::EMPTY; $count];
+                        for (more, some) in some.iter_mut().enumerate() {
+                            *some = &x[(row + more) * wide + at];
+                        }
+                        if let Some(sums) = sums[row..].first_chunk_mut() {
+                            $several::<$count>(&unpacked, some, sums);
+                        }
+                        row += $count;
+                    };
                 }
-                if let Some(sums) = sums[row..].first_chunk_mut() {
-                    several_4::<$count>(&unpacked, some, sums);
+                while row + ROWS <= sums.len() {
+                    ahead(x, (row + ROWS) * wide + at, wide);
+                    some!(ROWS);
                 }
-                row += $count;
-            };
-        }
-        while row + ROWS <= sums.len() {
-            ahead(x, (row + ROWS) * wide + at, wide);
-            some!(ROWS);
-        }
-        match sums.len() - row {
-            3 => {
-                some!(3);
+                match sums.len() - row {
+                    3 => {
+                        some!(3);
+                    }
+                    2 => {
+                        some!(2);
+                    }
+                    1 => {
+                        some!(1);
+                    }
+                    _ => {}
+                }
+                let _ = row;
             }
-            2 => {
-                some!(2);
-            }
-            1 => {
-                some!(1);
-            }
-            _ => {}
         }
-        let _ = row;
-    }
+    };
 }
 
-#[target_feature(enable = "avx2,fma,f16c")]
-pub(super) fn product_6(tiles: &[Tile6], x: &[Block], sums: &mut [[f32; TALL]]) {
-    let wide = tiles.len();
-    assert!(x.len() == wide * sums.len());
-    if sums.len() == 1 {
-        sums[0] = single_6(tiles, x);
-        return;
-    }
-    sums.fill([0.0; TALL]);
-    let mut unpacked = Unpacked::EMPTY;
-    for (at, tile) in tiles.iter().enumerate() {
-        unpack_6(tile, &mut unpacked);
-        let mut row = 0;
-        macro_rules! some {
-            ($count:expr) => {
-                let mut some = [&Block::EMPTY; $count];
-                for (more, some) in some.iter_mut().enumerate() {
-                    *some = &x[(row + more) * wide + at];
-                }
-                if let Some(sums) = sums[row..].first_chunk_mut() {
-                    several_6::<$count>(&unpacked, some, sums);
-                }
-                row += $count;
-            };
-        }
-        while row + ROWS <= sums.len() {
-            ahead(x, (row + ROWS) * wide + at, wide);
-            some!(ROWS);
-        }
-        match sums.len() - row {
-            3 => {
-                some!(3);
-            }
-            2 => {
-                some!(2);
-            }
-            1 => {
-                some!(1);
-            }
-            _ => {}
-        }
-        let _ = row;
-    }
-}
+product!(product_4, Tile4, single_4, unpack_4, several_4);
+product!(product_6, Tile6, single_6, unpack_6, several_6);
 
 /// The next rows' blocks are asked for, since they do not lie beside each other.
 #[inline]
@@ -153,11 +115,11 @@ const AHEAD_BYTES: usize = 2432;
 /// A tile in the layout for several rows.
 #[repr(C, align(64))]
 struct Unpacked {
-    /// Of each four values a byte each, unsigned, for rows 0‥7 and 8‥15.
+    /// For each four values one unsigned byte each, of rows 0‥7 and 8‥15.
     steps: [[__m256i; 2]; 64],
-    /// Of each 32 values (Q4_K) or 16 values (Q6_K) the scale of each row, twice.
+    /// For each 32 values (Q4_K) or 16 values (Q6_K) the scale of each row, twice.
     scales: [[__m256i; 2]; 16],
-    /// Of each 64 values (Q4_K: both mins) or 32 values (Q6_K: both scales), as pairs.
+    /// For each 64 values (Q4_K: both mins) or 32 values (Q6_K: both scales), as pairs.
     pairs: [[__m256i; 2]; 8],
     d: [__m256; 2],
     dmin: [__m256; 2],
@@ -388,7 +350,7 @@ fn scales_4(scales: &[u8; 16], half: usize) -> __m256i {
     _mm256_shuffle_epi8(scales, if half == 0 { order(0) } else { order(8) })
 }
 
-/// Of pairs of 16 bits, the first of each twice and the second of each twice.
+/// The first of each pair of 16 bits twice, and the second of each twice.
 #[inline]
 #[target_feature(enable = "avx2,fma,f16c")]
 fn twice(pairs: __m256i) -> (__m256i, __m256i) {

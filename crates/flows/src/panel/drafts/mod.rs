@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn k6_feedback_names_the_sentence_and_what_the_sources_say() {
+    fn k6_feedback_names_the_sentence_and_the_content_of_the_sources() {
         let drafts = builtin().unwrap();
         let feedback = |id: &str| {
             let one = drafts.iter().find(|one| one.id == id).unwrap();
@@ -260,7 +260,7 @@ mod tests {
         let small = json!({ "is_small": true, "context_tokens": 4_096 });
         let large = json!({ "is_small": false, "context_tokens": 32_000 });
         let line = |id: &str| DRAFTS.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()).find(|one| one["id"] == id).unwrap();
-        let says = |decision: &str| Ok(json!({ "decision": decision, "feedback": "because" }));
+        let verdict = |decision: &str| Ok(json!({ "decision": decision, "feedback": "because" }));
         let cases = [
             ("wrong_number-01", &small, "approve", true, 0),
             ("wrong_number-01", &large, "approve", false, 1),
@@ -268,7 +268,7 @@ mod tests {
             ("none-01", &small, "approve", false, 1),
         ];
         for (id, model, decision, is_rejected, asked) in cases {
-            let run = crate::driven::drive(&critic().unwrap(), json!({ "draft": line(id), "model": model }), |_, _| says(decision));
+            let run = crate::driven::drive(&critic().unwrap(), json!({ "draft": line(id), "model": model }), |_, _| verdict(decision));
             assert_eq!((&run.output()["is_rejected"], run.models("critic").len()), (&json!(is_rejected), asked), "{id} {model}");
         }
         let run = crate::driven::drive(&critic().unwrap(), json!({ "draft": line("none-01"), "model": small }), |_, _| Ok(json!("no idea")));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn r5_reflection_decides_and_its_words_reach_the_planner_and_the_answer() {
+fn r5_reflection_decides_and_its_text_reaches_the_planner_and_the_answer() {
     let better = json!({ "goal_achieved": false, "should_continue": true, "issues_found": ["The tower is missing."], "plan_adjustments": "Search the tower.", "final_response": "no" });
     let end = check(hard(), &[("reflect", &[Reply::ok(better), reflection(true, false)])]);
     let plans: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
@@ -81,7 +81,7 @@ fn r8_what_reflection_found_is_advice_to_the_next_planner() {
 }
 
 #[test]
-fn r5_the_call_that_answers_one_step_may_say_that_something_is_missing() {
+fn r5_the_call_that_answers_one_step_may_reply_that_something_is_missing() {
     let missing = Reply::ok("MISSING: the year of the tower");
     let end = check(simple(), &[("answer", &[missing, Reply::ok("The bridge was built in 1901 [1].")])]);
     assert_eq!((&end.output()["iterations"], end.count("model reflect")), (&json!(2), 0));
@@ -118,9 +118,9 @@ fn a_plan_waits_for_a_person_if_asked_to() {
     input["approve"] = json!("plan");
     let yes = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": true }))])]);
     assert!(yes.path.contains(&"approve_plan".to_owned()) && yes.count("tool docs.search") == 1);
-    let mended = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
-    let mended = check(input.clone(), &[("person", &[Reply::ok(mended)])]);
-    assert!(mended.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && mended.count("tool docs.search") == 0);
+    let changed = json!({ "approve": true, "steps": [{ "tool": "web.search", "arguments": { "query": "mine" } }] });
+    let changed = check(input.clone(), &[("person", &[Reply::ok(changed)])]);
+    assert!(changed.effects.contains(&graph::tool("web.search", json!({ "query": "mine" }))) && changed.count("tool docs.search") == 0);
     let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false }))])]);
     assert_eq!((&no.output()["answer"], no.count("tool docs.search")), (&json!("I was asked not to carry out this plan."), 0));
     let no = check(input.clone(), &[("person", &[Reply::ok(json!({ "approve": false, "reason": "too slow" }))])]);

@@ -170,7 +170,7 @@ fn r14_a_plan_that_cannot_be_used_is_made_again_with_its_error_then_simplified_t
         let asked: Vec<String> = end.effects.iter().filter(|effect| effect.name() == "plan").map(words).collect();
         assert!(asked.len() == 2 && !asked[0].contains("could not be used") && asked[1].contains(why), "{why}: {asked:?}");
         assert!(end.output()["answer"].as_str().unwrap().contains("1901") && end.output()["degraded"] == json!([]), "{}", end.output());
-        // The third plan may have one step; if it fails too, the answer is direct and `degraded` says so.
+        // The third plan may have one step; if it fails too, the answer is direct and `degraded` states that.
         let never = check(simple(), &[("plan", &[broken]), ("answer", &[Reply::ok("I do not know.")])]);
         let Effect::CallModel(last) = never.effects.iter().rfind(|effect| effect.name() == "plan").unwrap() else { panic!() };
         assert_eq!((never.count("model plan"), &last.schema.as_ref().unwrap()["properties"]["steps"]["maxItems"]), (3, &json!(1)));
@@ -301,8 +301,8 @@ fn r14_the_whole_run_has_a_time_limit_and_keeps_time_for_the_answer() {
 
 #[test]
 fn s7_a_plan_in_the_wrong_form_is_still_read() {
-    let said = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
-    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(format!("Here:\n{said}")));
+    let reply = json!({ "steps": [{ "tool": "web.search", "arguments": { "query": "tower" } }], "note": "no complexity" }).to_string();
+    let refused = Reply::failed(graph::Failure::new(FailureKind::Invalid, "it does not fit").with_output(format!("Here:\n{reply}")));
     let end = check(hard(), &[("plan", &[refused])]);
     assert!(
         end.effects.contains(&graph::tool("web.search", json!({ "query": "tower" }))) && end.output()["degraded"] == json!([]),
@@ -322,11 +322,11 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
         "{:?}",
         end.effects
     );
-    assert_eq!(end.messages[0].1, "And in 2020?", "the thread keeps what was said");
+    assert_eq!(end.messages[0].1, "And in 2020?", "the thread keeps the message");
 }
 
 #[test]
-fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
+fn r9_a_model_that_fails_leads_to_the_direct_mode_and_then_to_a_message() {
     let tried = check(simple(), &[("answer", &[failed(FailureKind::Tool), Reply::ok("It was built in 1901.")])]);
     assert_eq!((tried.path.last().unwrap().as_str(), tried.count("model answer")), ("direct", 2));
     assert!(tried.output()["answer"].as_str().unwrap().starts_with("It was built in 1901 [1]."), "{}", tried.output());
@@ -355,7 +355,7 @@ fn r9_a_model_that_fails_leads_to_the_direct_way_and_then_to_words() {
 }
 
 #[test]
-fn r13_depth_says_how_much_is_done() {
+fn r13_depth_sets_how_much_is_done() {
     let two = plan(&[("docs.search", json!({ "query": "bridge" })), ("web.search", json!({ "query": "tower" }))]);
     let run = |depth: &str| check(with(simple(), json!({ "depth": depth })), &[("plan", std::slice::from_ref(&two))]);
     assert_eq!([run("quick").count("model reflect"), run("normal").count("model reflect"), run("deep").count("model reflect")], [0, 1, 1]);

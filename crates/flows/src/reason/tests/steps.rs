@@ -26,7 +26,7 @@ fn r3_steps_use_what_earlier_ones_found_and_others_go_side_by_side() {
 }
 
 #[test]
-fn r4_a_result_says_success_output_error_time_and_tool() {
+fn r4_a_result_has_success_output_error_time_and_tool() {
     let slow = found("docs.search", &[("bridge", "The bridge was built in 1901.")]).taking_us(42_000);
     let end = check(hard(), &[("docs.search", &[slow])]);
     let result = &end.output()["results"][0];

@@ -65,7 +65,7 @@ fn task(question: &str, is_small: bool, planned: &Reply) -> PlayedRun {
 }
 
 #[test]
-fn r15_files_code_and_sums_are_carried_out_and_the_answer_says_what_was_done() {
+fn r15_files_code_and_sums_are_carried_out_and_the_answer_lists_what_was_done() {
     let cases = [
         ("Calculate 12% of 4350", "calc.calculate", json!({ "expression": "12% of 4350" }), "12% of 4350 = 522 [1]"),
         ("Execute this Python code: print(3.5)", "code.run_python", json!({ "code": "print(3.5)" }), "3.5 [1]"),
@@ -121,7 +121,7 @@ fn r15_a_chain_hands_plain_values_on() {
 }
 
 #[test]
-fn r15_what_the_request_says_exactly_needs_no_planning() {
+fn r15_an_exact_request_needs_no_planning() {
     let never = failed(FailureKind::Internal);
     let end = task("(3 + 4) * 12", false, &never);
     assert_eq!((end.count("model plan"), end.count("tool calc.calculate")), (0, 1));
@@ -147,7 +147,7 @@ fn r15_the_planner_sees_examples_of_the_tools_at_hand_and_no_others() {
 }
 
 #[test]
-fn r15_nothing_is_said_to_be_done_that_was_refused_or_failed() {
+fn r15_nothing_that_was_refused_or_failed_is_reported_as_done() {
     let write = plan(&[("files.write", json!({ "path": "hello.txt", "content": "Hello", "mode": "create" }))]);
     for is_small in [true, false] {
         let model = if is_small { json!({ "is_small": true, "context_tokens": 8_192 }) } else { large() };
@@ -182,7 +182,7 @@ fn r14_a_request_to_act_that_nobody_plans_is_not_looked_up_instead() {
 }
 
 #[test]
-fn s11_whoever_must_allow_a_call_is_told_which_arguments_come_from_results() {
+fn s11_a_permission_question_names_the_arguments_that_come_from_results() {
     let chain =
         plan(&[("files.read", json!({ "path": "a.txt" })), ("files.write", json!({ "path": "b.txt", "content": "Copy: {{1}}", "mode": "create" }))]);
     let graph = flow().unwrap();
@@ -245,7 +245,7 @@ fn r14_a_tool_whose_failed_call_a_small_model_plans_again_is_not_offered_any_mor
 }
 
 #[test]
-fn a_small_model_that_retells_a_short_result_wrongly_is_replaced_by_the_result() {
+fn a_short_result_replaces_its_wrong_summary_by_a_small_model() {
     let input = json!({ "question": "How many lines has data.csv?", "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });
     let answered = |answer: Value| {
         let end = play("reason", input.clone(), &mut |effect, _| {
@@ -266,7 +266,7 @@ fn a_small_model_that_retells_a_short_result_wrongly_is_replaced_by_the_result()
 }
 
 #[test]
-fn a_small_model_without_a_usable_plan_does_not_say_that_it_acted() {
+fn a_small_model_without_a_usable_plan_does_not_claim_that_it_acted() {
     let itself = plan(&[("files.write", json!({ "path": "b.txt", "content": "{{1}}", "mode": "create" }))]);
     let input =
         |question: &str| json!({ "question": question, "model": { "is_small": true, "context_tokens": 8_192 }, "settings": { "way": "agentic" } });

@@ -54,7 +54,7 @@ fn a_plan_that_is_not_approved_is_not_run() {
 }
 
 #[test]
-fn a_plan_is_revised_by_what_a_person_says_and_a_decline_keeps_its_reason() {
+fn a_plan_is_revised_by_a_persons_comment_and_a_decline_keeps_its_reason() {
     let driven = approving(|asked, _| match asked {
         0 => json!({ "approve": false, "revise": "look into the stories only" }),
         _ => json!({ "approve": true }),
@@ -72,7 +72,7 @@ fn a_plan_is_revised_by_what_a_person_says_and_a_decline_keeps_its_reason() {
     assert_eq!((driven.output()["iterations"].as_u64(), driven.tools().len()), (Some(1), 2), "a revision is the same turn");
     let driven = approving(|_, _| json!({ "approve": false, "reason": "too slow" }));
     assert_eq!(driven.answer(), "The plan was not approved, so nothing was looked up: too slow.");
-    assert!(driven.messages.iter().any(|(_, said)| said.contains("too slow")), "the next planner reads it in the conversation");
+    assert!(driven.messages.iter().any(|(_, message)| message.contains("too slow")), "the next planner reads it in the conversation");
     let driven = approving(|_, _| json!({ "approve": false, "revise": "again" }));
     assert!(driven.models("plan").len() == 11 && driven.tools().is_empty(), "nobody revises for ever");
 }

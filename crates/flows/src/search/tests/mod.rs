@@ -54,7 +54,7 @@ fn search(input: Value, mut changed: impl FnMut(&Effect, usize) -> Option<Script
             "synthesis" => good_answer(),
             "docs.search" => Ok(passages(&[FACT])),
             "stories.search" => Ok(passages(&[OTHER])),
-            other => panic!("nobody said what {other} says"),
+            other => panic!("no reply is defined for {other}"),
         })
     })
 }
@@ -116,7 +116,7 @@ fn s2_tools_are_discovered_and_only_enabled_ones_offered() {
 }
 
 #[test]
-fn s2_without_tools_there_is_still_an_answer_and_it_says_so() {
+fn s2_without_tools_there_is_still_an_answer_and_it_states_that() {
     for reply in [Ok(json!({ "data": { "tools": [] } })), failed(FailureKind::Network), Ok(json!("gibberish"))] {
         let driven = search(large(), |effect, _| match effect.name() {
             "registry.tools" => Some(reply.clone()),
@@ -156,7 +156,7 @@ fn s3_the_plan_is_held_to_the_tools_before_anything_is_called() {
 }
 
 #[test]
-fn s4_an_unusable_plan_becomes_one_task_and_the_run_says_so() {
+fn s4_an_unusable_plan_becomes_one_task_and_the_run_notes_it() {
     let unusable = [
         failed(FailureKind::Network),
         failed(FailureKind::Budget),
@@ -233,7 +233,7 @@ fn s5_independent_tasks_run_at_once_and_dependent_ones_after_what_they_use() {
 }
 
 #[test]
-fn s8_a_follow_up_hears_the_last_ten_turns() {
+fn s8_a_follow_up_receives_the_last_ten_turns() {
     let history: Vec<Value> = (1..=12)
         .flat_map(|turn| {
             [json!({ "role": "user", "content": format!("question {turn}?") }), json!({ "role": "assistant", "content": format!("answer {turn}") })]
@@ -301,7 +301,7 @@ fn s10_nothing_but_the_cached_list_is_asked_before_the_plan() {
 }
 
 #[test]
-fn bad_input_is_refused_in_words() {
+fn bad_input_is_refused_with_a_message() {
     let graph = super::flow().unwrap();
     for input in [json!({ "question": " \u{0} " }), json!({ "question": "x".repeat(200_000) }), json!({ "question": "q", "thinking_steps": [] })] {
         assert!(graph::Run::start(&graph, graph::Start::new("search", "t", "r", input)).is_err());
@@ -323,7 +323,7 @@ fn a_follow_up_is_looked_up_with_what_it_follows() {
     assert_eq!(
         (messages.last().unwrap().content.as_str(), driven.messages[0].1.as_str()),
         ("And in 2020?", "And in 2020?"),
-        "who hears the talk needs no help"
+        "a prompt with the conversation needs no help"
     );
 }
 

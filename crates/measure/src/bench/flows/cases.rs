@@ -124,8 +124,8 @@ fn input(question: &str, more: Value) -> Value {
     input
 }
 
-fn case<const N: usize>(flow: &'static str, input: Value, said: [(&'static str, Value); N]) -> Case {
-    let mut replies = BTreeMap::from(said);
+fn case<const N: usize>(flow: &'static str, input: Value, replies: [(&'static str, Value); N]) -> Case {
+    let mut replies = BTreeMap::from(replies);
     for tool in ["docs.search", "stories.search", "search.search"] {
         replies.insert(tool, found(tool));
     }

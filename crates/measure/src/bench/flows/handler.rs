@@ -75,10 +75,10 @@ impl FixedHandler {
     fn note(&self, call: &graph::ModelCall, reply: &Value) {
         self.first_model_call.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(Instant::now);
         if self.is_counting.load(Ordering::Relaxed) {
-            let said = prompt::tokens_of(&[prompt::message("assistant", prompt::text_of(reply).unwrap_or_else(|| reply.to_string()))]);
-            let told = prompt::tokens_of(&call.messages);
+            let tokens_out = prompt::tokens_of(&[prompt::message("assistant", prompt::text_of(reply).unwrap_or_else(|| reply.to_string()))]);
+            let tokens_in = prompt::tokens_of(&call.messages);
             self.model_calls.fetch_add(1, Ordering::Relaxed);
-            self.tokens.fetch_add((told + said) as u64, Ordering::Relaxed);
+            self.tokens.fetch_add((tokens_in + tokens_out) as u64, Ordering::Relaxed);
         }
     }
 }

@@ -26,8 +26,8 @@ use store::{SqliteSettings, SqliteStore};
 use terminal::remark;
 
 use super::durable::median;
-use super::ground::{BenchSetup, Found, replay_any, us_since, whole};
 use super::report::{Goal, Number, Numbers, Report, keep_best};
+use super::setup::{BenchSetup, Found, replay_any, us_since, whole};
 use super::{BenchOptions, wrong};
 use cases::Case;
 use handler::FixedHandler;
@@ -86,7 +86,7 @@ const fn number(key: &'static str, what: &'static str, unit: &'static str, aim: 
 
 impl FlowsBench {
     pub(crate) fn run(self) -> Result<()> {
-        let (ground, rounds) = (self.how.ground()?, self.how.rounds);
+        let (setup, rounds) = (self.how.setup()?, self.how.rounds);
         let (mut ours, mut replays) = (Numbers::new(), BTreeMap::new());
         for round in 1..=rounds {
             let mut keep = |name: &'static str, found: Found| {
@@ -95,14 +95,14 @@ impl FlowsBench {
             };
             for case in cases::all() {
                 remark(&format!("round {round} of {rounds}: {}", case.flow));
-                keep(case.flow, overhead(&ground, &case)?);
+                keep(case.flow, overhead(&setup, &case)?);
             }
             remark(&format!("round {round} of {rounds}: delays"));
-            keep("discover", discover(&ground)?);
-            keep("parallel", parallel(&ground)?);
-            keep("ratio", agentic_over_direct(&ground)?);
+            keep("discover", discover(&setup)?);
+            keep("parallel", parallel(&setup)?);
+            keep("ratio", agentic_over_direct(&setup)?);
         }
-        Report { table: &NUMBERS, ours, theirs: None, replays, host: ground.host(), rounds }.print(self.how.json)
+        Report { table: &NUMBERS, ours, theirs: None, replays, host: setup.host(), rounds }.print(self.how.json)
     }
 }
 
@@ -115,8 +115,8 @@ fn engine(path: &Path, handler: Arc<FixedHandler>) -> Result<Engine> {
 }
 
 /// Time of a flow without delays: alone, and with others.
-fn overhead(ground: &BenchSetup, case: &Case) -> Result<Found> {
-    let place = ground.place()?;
+fn overhead(setup: &BenchSetup, case: &Case) -> Result<Found> {
+    let place = setup.place()?;
     let path = |name: &str| place.path().join(name);
     let counting = Arc::new(FixedHandler::at_once(case).counting());
     let (alone_ms, replayed) = wiring::block_on(async {
@@ -124,7 +124,7 @@ fn overhead(ground: &BenchSetup, case: &Case) -> Result<Found> {
         whole(&engine, case.flow, case.input.clone()).await?;
         counting.stop_counting();
         let (mut times, mut last) = (Vec::new(), None);
-        for _ in 0..ground.sizes.flow_runs {
+        for _ in 0..setup.sizes.flow_runs {
             let started = Instant::now();
             last = Some(whole(&engine, case.flow, case.input.clone()).await?);
             times.push(us_since(started) / 1e3);
@@ -135,10 +135,10 @@ fn overhead(ground: &BenchSetup, case: &Case) -> Result<Found> {
         Ok((median(times), replayed))
     })?;
     let overhead_ms = wiring::block_on_all_cores(async {
-        let engine = engine(&path("crowd.db"), Arc::new(FixedHandler::at_once(case)))?;
+        let engine = engine(&path("concurrent.db"), Arc::new(FixedHandler::at_once(case)))?;
         whole(&engine, case.flow, case.input.clone()).await?;
         let started = Instant::now();
-        let runs: Vec<_> = (0..ground.sizes.flow_crowd)
+        let runs: Vec<_> = (0..setup.sizes.flow_concurrent_runs)
             .map(|_| {
                 let (engine, flow, input) = (engine.clone(), case.flow, case.input.clone());
                 tokio::spawn(async move { whole(&engine, flow, input).await })
@@ -147,7 +147,7 @@ fn overhead(ground: &BenchSetup, case: &Case) -> Result<Found> {
         for run in runs {
             run.await.map_err(wrong)??;
         }
-        let overhead_ms = us_since(started) / 1e3 / ground.sizes.flow_crowd as f64;
+        let overhead_ms = us_since(started) / 1e3 / setup.sizes.flow_concurrent_runs as f64;
         engine.stop(GRACE).await;
         Ok(overhead_ms)
     })?;
@@ -165,14 +165,14 @@ fn key(flow: &str, name: &str) -> Result<&'static str> {
 
 /// Time from the start of a search to its first model call, with the built-in tools really listed. The first run connects to the servers;
 /// the cached list is what counts.
-fn discover(ground: &BenchSetup) -> Result<Found> {
-    let place = ground.place()?;
+fn discover(setup: &BenchSetup) -> Result<Found> {
+    let place = setup.place()?;
     let case = cases::search();
     wiring::block_on(async {
         let handler = Arc::new(FixedHandler::at_once(&case).listing(cases::hub()));
         let engine = engine(&place.path().join("bench.db"), handler.clone())?;
         let mut times = Vec::new();
-        for _ in 0..=ground.sizes.flow_runs.min(20) {
+        for _ in 0..=setup.sizes.flow_runs.min(20) {
             let started = Instant::now();
             whole(&engine, case.flow, case.input.clone()).await?;
             let asked = handler.first_model_call().ok_or_else(|| wrong("no model was asked"))?;
@@ -184,9 +184,9 @@ fn discover(ground: &BenchSetup) -> Result<Found> {
 }
 
 /// Plans of independent tasks, of chains, and of both.
-fn parallel(ground: &BenchSetup) -> Result<Found> {
-    let delay = Duration::from_millis(if ground.sizes.is_quick { 5 } else { 100 });
-    let place = ground.place()?;
+fn parallel(setup: &BenchSetup) -> Result<Found> {
+    let delay = Duration::from_millis(if setup.sizes.is_quick { 5 } else { 100 });
+    let place = setup.place()?;
     wiring::block_on_all_cores(async {
         let (mut due, mut took, mut last) = (Duration::ZERO, Duration::ZERO, None);
         for (index, plan) in cases::plans().into_iter().enumerate() {
@@ -205,9 +205,9 @@ fn parallel(ground: &BenchSetup) -> Result<Found> {
     })
 }
 
-fn agentic_over_direct(ground: &BenchSetup) -> Result<Found> {
-    let (model, tool) = if ground.sizes.is_quick { (10, 1) } else { (200, 20) };
-    let place = ground.place()?;
+fn agentic_over_direct(setup: &BenchSetup) -> Result<Found> {
+    let (model, tool) = if setup.sizes.is_quick { (10, 1) } else { (200, 20) };
+    let place = setup.place()?;
     wiring::block_on_all_cores(async {
         let drafted = cases::one_step_reason(Some("The log is replayed from the last checkpoint."));
         let read = cases::one_step_reason(None);

@@ -74,8 +74,8 @@ impl Contestant for LlamaCpp {
         let (first, last) = received.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or((started, started));
         let count = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
         let is_whole = reply.about.as_ref().is_some_and(|about| about["finish"] == "stop");
-        Ok(reply.result.map_err(|failure| failure.to_string()).map(|said| CallResult {
-            said,
+        Ok(reply.result.map_err(|failure| failure.to_string()).map(|output| CallResult {
+            output,
             is_whole,
             tokens_prompt: count(reply.usage.tokens_in),
             tokens_cached: 0,

@@ -23,7 +23,7 @@ use self::llamacpp::LlamaCpp;
 use self::ours::EmbeddedContestant;
 use self::report::{Numbers, Report};
 use super::durable::median;
-use super::ground::load;
+use super::setup::load;
 use super::wrong;
 use crate::Verdict;
 
@@ -77,7 +77,7 @@ Examples:
 /// Result of one call.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct CallResult {
-    said: Value,
+    output: Value,
     /// It ended by itself, not at the limit.
     is_whole: bool,
     tokens_prompt: usize,
@@ -181,7 +181,7 @@ struct Round {
     gen_tokens: usize,
     prefix_hit_ms: f64,
     asked: usize,
-    /// Of those that were received.
+    /// Times of the plans that were received.
     plan_ms: Vec<f64>,
     plan_tokens: usize,
     plan_tokens_forced: usize,
@@ -226,8 +226,8 @@ fn judge(call: &ModelCall, asked: &CallResult) -> std::result::Result<(), String
         return Err("it was cut off".into());
     }
     let Some(schema) = &call.schema else { return Ok(()) };
-    match structured::check(asked.said.clone(), schema) {
-        Ok(read) if read.is_repaired => Err(format!("it had to be repaired: {}", asked.said)),
+    match structured::check(asked.output.clone(), schema) {
+        Ok(read) if read.is_repaired => Err(format!("it had to be repaired: {}", asked.output)),
         Ok(_) => Ok(()),
         Err(error) => Err(error.to_string()),
     }
@@ -255,8 +255,8 @@ mod tests {
     #[test]
     fn plans_are_judged_by_their_schema() {
         let call = &requests::plans().unwrap()[20];
-        let asked = |said: Value, is_whole| CallResult {
-            said,
+        let asked = |output: Value, is_whole| CallResult {
+            output,
             is_whole,
             tokens_prompt: 1,
             tokens_cached: 0,

@@ -24,8 +24,8 @@ use super::{CallResult, Contestant};
 pub(crate) struct EmbeddedContestant {
     child: Child,
     /// `None` when there are no further requests.
-    ask: Option<ChildStdin>,
-    told: BufReader<ChildStdout>,
+    stdin: Option<ChildStdin>,
+    stdout: BufReader<ChildStdout>,
     pub(crate) load_ms: f64,
     pub(crate) computed: Computed,
 }
@@ -56,8 +56,8 @@ impl EmbeddedContestant {
         command.args(["models", "bench", "--child", "--kernels", kernels.name(), "--weights"]).arg(weights);
         command.env(threads::VARIABLE, threads.to_string());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let (Some(ask), Some(told)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
-        let mut ours = EmbeddedContestant { child, ask: Some(ask), told: BufReader::new(told), load_ms: 0.0, computed: Computed::default() };
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else { return Err(wrong("the measured process has no pipes")) };
+        let mut ours = EmbeddedContestant { child, stdin: Some(stdin), stdout: BufReader::new(stdout), load_ms: 0.0, computed: Computed::default() };
         match ours.line()? {
             Line::Loaded { load_ms, computed } => (ours.load_ms, ours.computed) = (load_ms, computed),
             Line::Failed(why) => return Err(wrong(why)),
@@ -68,7 +68,7 @@ impl EmbeddedContestant {
 
     fn line(&mut self) -> Result<Line> {
         let mut line = String::new();
-        if self.told.read_line(&mut line)? == 0 {
+        if self.stdout.read_line(&mut line)? == 0 {
             return Err(wrong(format!("the measured process ended: {}", self.child.wait()?)));
         }
         serde_json::from_str(&line).map_err(wrong)
@@ -77,9 +77,9 @@ impl EmbeddedContestant {
 
 impl Contestant for EmbeddedContestant {
     fn ask(&mut self, call: &ModelCall) -> Result<std::result::Result<CallResult, String>> {
-        let Some(ask) = &mut self.ask else { return Err(wrong("the measured process was let go")) };
-        writeln!(ask, "{}", serde_json::to_string(call)?)?;
-        ask.flush()?;
+        let Some(stdin) = &mut self.stdin else { return Err(wrong("the measured process was let go")) };
+        writeln!(stdin, "{}", serde_json::to_string(call)?)?;
+        stdin.flush()?;
         match self.line()? {
             Line::Asked(asked) => Ok(Ok(asked)),
             Line::Failed(why) => Ok(Err(why)),
@@ -88,7 +88,7 @@ impl Contestant for EmbeddedContestant {
     }
 
     fn end(&mut self) -> Result<f64> {
-        self.ask = None;
+        self.stdin = None;
         let Line::Over { peak_rss_mb } = self.line()? else { return Err(wrong("the measured process spoke out of turn")) };
         self.child.wait()?;
         Ok(peak_rss_mb)
@@ -98,7 +98,7 @@ impl Contestant for EmbeddedContestant {
 impl Drop for EmbeddedContestant {
     fn drop(&mut self) {
         // Without its standard input it exits by itself; one that is computing is not waited for.
-        self.ask = None;
+        self.stdin = None;
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -133,7 +133,7 @@ pub(crate) fn child(weights: &Path, kernels: Kernels) -> Result<()> {
         print_line(&match answered {
             Err(trouble) => Line::Failed(trouble.to_string()),
             Ok(answer) => Line::Asked(CallResult {
-                said: match answer.output {
+                output: match answer.output {
                     GeneratedOutput::Text(text) => text.into(),
                     GeneratedOutput::Json(value) => value,
                 },

@@ -133,7 +133,7 @@ impl Share {
 #[derive(Debug, Default, Serialize)]
 struct Measured {
     requests: usize,
-    /// Of the whole router.
+    /// Accuracy of the whole router.
     accuracy: f64,
     /// Rules alone; undecided requests count as wrong.
     rules_only: f64,
@@ -313,7 +313,7 @@ async fn route(
         for job in jobs {
             let reply = match &*job.effect {
                 Effect::CallAgent(_) => {
-                    let chosen = run.take_events().into_iter().rev().find_map(|told| match told.event {
+                    let chosen = run.take_events().into_iter().rev().find_map(|numbered| match numbered.event {
                         Event::Noted { name, value, .. } if name == "flow" => serde_json::from_value::<Choice>(value).ok(),
                         _ => None,
                     });

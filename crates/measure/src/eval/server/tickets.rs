@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn tickets_change_as_they_are_told_to() {
+    fn tickets_change_as_requested() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tickets.json");
         std::fs::write(&path, "[]").unwrap();

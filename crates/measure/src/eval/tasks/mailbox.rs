@@ -147,9 +147,9 @@ mod tests {
         let talk = "EHLO me\r\nMAIL FROM:<a@x.example>\r\nRCPT TO:<b@x.example>\r\nRCPT TO:<c@x.example>\r\nDATA\r\nSubject: Hello\r\n\
                     Content-Transfer-Encoding: quoted-printable\r\n\r\nCaf=C3=A9 is =\r\nopen\r\n..dot\r\n.\r\nQUIT\r\n";
         line.write_all(talk.as_bytes()).await.unwrap();
-        let mut said = String::new();
-        line.read_to_string(&mut said).await.unwrap();
-        assert!(said.contains("250 kept") && said.ends_with("221 bye\r\n"), "{said}");
+        let mut replies = String::new();
+        line.read_to_string(&mut replies).await.unwrap();
+        assert!(replies.contains("250 kept") && replies.ends_with("221 bye\r\n"), "{replies}");
         let mails = mailbox.mails();
         assert_eq!((mails.len(), mails[0].to.join(" ").as_str(), mails[0].subject.as_str()), (1, "b@x.example c@x.example", "Hello"));
         assert!(mails[0].text.contains("Café is open") && mails[0].text.contains("\n.dot\n"), "{}", mails[0].text);
@@ -161,8 +161,8 @@ mod tests {
         let mut line = TcpStream::connect(("127.0.0.1", mailbox.port)).await.unwrap();
         line.write_all(b"EHLO me\r\nMAIL FROM:<a@x.example>\r\nRCPT TO:<b@x.example>\r\nDATA\r\nSubject: Half").await.unwrap();
         line.shutdown().await.unwrap();
-        let mut said = String::new();
-        line.read_to_string(&mut said).await.unwrap();
+        let mut replies = String::new();
+        line.read_to_string(&mut replies).await.unwrap();
         assert_eq!(mailbox.mails(), []);
     }
 }

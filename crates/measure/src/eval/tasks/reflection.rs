@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mended_is_counted_by_error() {
+    fn repairs_are_counted_by_error() {
         let tasks = task::all().unwrap();
         let mut report = Report::default();
         report.add(&tasks[0], PlantedError::Wrong, true, false, false);

@@ -44,7 +44,7 @@ const NOT_SHOWN: &str = "(not shown)";
 /// Precedes the steps and their results in the prompt of a reflection.
 const STEP_LIST: &str = "\nSteps:\n";
 
-/// What a persistent model says is missing.
+/// The reply of a persistent model that something is missing.
 const NOT_FOUND: &str = "the results do not have what was asked for";
 
 /// How a prompt lets the model request another round instead of an answer.
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn other_calls_get_what_a_competent_model_says() {
+    fn other_calls_get_the_reply_of_a_competent_model() {
         let model = model("route = 'search'\nplan = [{ tool = 'a.b' }]\nanswer = 'Yes.'");
         let schema = json!({ "properties": {
             "flow": { "enum": ["direct", "search"] }, "decision": { "enum": ["reject", "approve"] }, "complexity": { "enum": ["simple", "complex"] },

@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_task_is_said() {
+    fn errors_of_a_task_are_reported() {
         let task = all().unwrap().remove(0);
         let twice = [task.clone(), task.clone()];
         assert!(check(&twice).unwrap_err().contains("used twice"));

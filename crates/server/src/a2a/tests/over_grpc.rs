@@ -95,7 +95,7 @@ async fn x5_grpc_has_the_same_tasks() {
     let listed: proto::ListTasksResponse = client.one("ListTasks", &list).await.unwrap();
     assert_eq!((listed.total_size, listed.tasks[0].id.as_str()), (1, hello.id.as_str()));
 
-    // A stream, a question, its answer, and one that is taken up again and cancelled.
+    // A stream, a question, its answer, and one that is resumed and cancelled.
     let updates = client.updates("SendStreamingMessage", &grpc_message("ask", "m2", json!({}))).await;
     assert_eq!(states(&updates).last(), Some(&TaskState::InputRequired));
     let StreamResponse::Task(first) = &updates[0] else { panic!("{updates:?}") };
@@ -163,7 +163,7 @@ async fn x5_what_grpc_refuses_has_its_status_and_kind() {
     assert_eq!(response.headers()["grpc-status"], "12");
 }
 
-/// `BATON_MANGLED` says how often.
+/// `BATON_MANGLED` is the number of requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn p8_mangled_grpc_requests_never_panic_or_hang() {
     let server = serve().await;

@@ -19,7 +19,7 @@ async fn p3_a_question_is_an_interrupt_and_resume_answers_it() {
         |answer: Value| json!({ "assistant_id": "answers", "command": { "resume": answer, "goto": [] }, "stream_mode": ["updates", "values"] });
     let id = interrupt[0]["id"].as_str().unwrap();
     let frames = server.stream(&path, resume(json!({ id: "yes" }))).await;
-    assert_eq!(names(&frames)[..2], ["metadata", "updates"], "what was told before is not told again: {frames:?}");
+    assert_eq!(names(&frames)[..2], ["metadata", "updates"], "earlier events are not sent again: {frames:?}");
     assert_eq!(last(&frames.iter().rfind(|(name, ..)| name == "values").unwrap().1), "to ask after 0: \"yes\"");
     let (status, reason) = server.refused("POST", &path, resume(json!("again"))).await;
     assert!(status == 422 && reason.contains("waits for no answer"), "{reason}");
@@ -214,7 +214,7 @@ async fn p3_crons_have_the_time_zone_that_a_client_names() {
     assert!(status == 422 && words.contains("Europe/Berlin"), "{words}");
 }
 
-/// Clients say anything at all. `BATON_MANGLED` says how often; 2,000 if not said.
+/// Clients that send mangled requests. `BATON_MANGLED` is their number, 2,000 by default.
 #[tokio::test]
 async fn p8_mangled_requests_never_panic_or_hang() {
     let graph = graph_of(service(Arc::new(MemoryStore::new())));

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn p3_every_stream_mode_tells_the_same_run() {
+async fn p3_every_stream_mode_sends_the_same_run() {
     let server = serve().await;
     let all = json!({ "stream_mode": ["values", "updates", "messages-tuple", "messages", "custom", "debug", "events", "tasks", "checkpoints"] });
     let frames = server.stream("/runs/stream", with(asks("tool"), all)).await;
@@ -27,7 +27,7 @@ async fn p3_every_stream_mode_tells_the_same_run() {
     assert_eq!(bare, json!({ "x": 2 }));
 }
 
-/// Frames without the times of debug events: while a run goes on they say when it was told, later when it was stored.
+/// Frames without the times of debug events: while a run goes on they are the time of sending, later that of storing.
 fn timeless(frames: &[Frame]) -> Vec<Frame> {
     let mut frames = frames.to_vec();
     for (_, data, _) in &mut frames {
@@ -58,7 +58,7 @@ async fn p3_a_stream_goes_on_from_any_of_its_frames() {
 }
 
 #[tokio::test]
-async fn p3_a_threads_stream_tells_its_runs_one_after_another() {
+async fn p3_a_threads_stream_has_its_runs_one_after_another() {
     let server = serve().await;
     let thread = server.thread().await;
     let (path, wait) = (format!("/threads/{thread}/stream"), format!("/threads/{thread}/runs/wait"));

@@ -67,14 +67,14 @@ pub fn enter(arguments: &[String], body: impl FnOnce(&Limits, &Restrictions)) ->
 
 /// Creates the namespaces and starts the program again inside: the first process of a PID namespace must be a child.
 fn outer(limits: &Limits) -> Result<i32, String> {
-    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
+    let failed_step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed_step("dying with the parent"))?;
     if rustix::process::getppid().map(Pid::as_raw_nonzero).map(i32::from) != Some(limits.parent) {
         return Err(PARENT_ENDED.into());
     }
     // Inherited by the inner process, so that no part of it runs without this limit.
-    lower_limit(Resource::Cpu, limits.cpu_seconds_max.max(1)).map_err(say("processor time"))?;
-    rustix::thread::set_no_new_privs(true).map_err(say("no new privileges"))?;
+    lower_limit(Resource::Cpu, limits.cpu_seconds_max.max(1)).map_err(failed_step("processor time"))?;
+    rustix::thread::set_no_new_privs(true).map_err(failed_step("no new privileges"))?;
     close_inherited().map_err(|e| format!("closing what was inherited: {e}"))?;
     let mut walls = Restrictions { up: vec!["no new privileges".into()], missing: Vec::new() };
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
@@ -112,8 +112,8 @@ fn parent_in_proc() -> io::Result<String> {
 
 /// The remaining restrictions, in the order in which each is still possible. `outer` is the process that started this one, as `/proc` names it.
 fn close_in(limits: &mut Limits, outer: &str, mut walls: Restrictions) -> Result<Restrictions, String> {
-    let say = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(say("dying with the parent"))?;
+    let failed_step = |what: &'static str| move |e: rustix::io::Errno| format!("{what}: {e}");
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed_step("dying with the parent"))?;
     if parent_in_proc().map_err(|e| format!("reading its parent: {e}"))? != outer {
         return Err(PARENT_ENDED.into());
     }
@@ -123,9 +123,9 @@ fn close_in(limits: &mut Limits, outer: &str, mut walls: Restrictions) -> Result
     if rooted {
         limits.scratch = PathBuf::from("/");
     }
-    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(say("not dumpable"))?;
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed_step("not dumpable"))?;
     let none = CapabilitySets { effective: CapabilitySet::empty(), permitted: CapabilitySet::empty(), inheritable: CapabilitySet::empty() };
-    rustix::thread::set_capabilities(None, none).map_err(say("giving up rights"))?;
+    rustix::thread::set_capabilities(None, none).map_err(failed_step("giving up rights"))?;
     walls.up.push("no rights (capabilities)".into());
 
     let mib = 1 << 20;
@@ -140,7 +140,7 @@ fn close_in(limits: &mut Limits, outer: &str, mut walls: Restrictions) -> Result
         (Resource::Msgqueue, 0),
     ];
     for (resource, max) in resources {
-        lower_limit(resource, max).map_err(say("limits"))?;
+        lower_limit(resource, max).map_err(failed_step("limits"))?;
     }
     walls.up.push("limits (processor, memory, files, processes)".into());
     let locked = walls.note("landlock", &landlock(Some(&limits.scratch)));

@@ -1,6 +1,6 @@
 //! Right-to-left text: the direction of a paragraph, and the visual order of the pieces of a line.
 //!
-//! Inside a piece the shaper orders the glyphs, so a piece must have a single direction; `is_turn` tells where to split.
+//! Inside a piece the shaper orders the glyphs, so a piece must have a single direction; `is_turn` returns where to split.
 
 use unicode_bidi::{BidiClass, BidiInfo, Level, bidi_class};
 

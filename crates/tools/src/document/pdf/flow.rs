@@ -120,7 +120,7 @@ impl<'a> Flow<'a> {
                 }
                 Block::Code { text, .. } => self.code(text),
                 Block::Rule => {
-                    self.room(2.0 * GAP);
+                    self.ensure_height(2.0 * GAP);
                     self.now.push(DrawOp::Box { x: self.left, y: self.y + GAP / 2.0, width: self.right - self.left, height: 0.6, color: RULE });
                     self.y += 2.0 * GAP;
                 }
@@ -137,7 +137,7 @@ impl<'a> Flow<'a> {
             self.y += size * 0.7;
         }
         // Not alone at the bottom of a page.
-        self.room(size * LEADING + 3.0 * TEXT * LEADING);
+        self.ensure_height(size * LEADING + 3.0 * TEXT * LEADING);
         self.headings.push(Mark { words: plain(inside), page: self.done.len(), y: self.y });
         self.words(inside, &look);
         self.y += size * 0.3;
@@ -150,7 +150,7 @@ impl<'a> Flow<'a> {
                 Some(start) => format!("{}.", start.saturating_add(i as u64)),
                 None => "•".to_owned(),
             };
-            self.room(TEXT * LEADING);
+            self.ensure_height(TEXT * LEADING);
             let (page, y) = (self.done.len(), self.y);
             let is_right_to_left = begins_right(item);
             let (left, right) = (self.left, self.right);
@@ -183,7 +183,7 @@ impl<'a> Flow<'a> {
             if self.is_too_long {
                 return;
             }
-            self.room(height);
+            self.ensure_height(height);
             self.now.push(DrawOp::Box { x: self.left, y: self.y, width: self.right - self.left, height: height + 0.5, color: PALE });
             let x = self.left + PAD;
             self.put(line, x, height, SMALL);
@@ -199,7 +199,7 @@ impl<'a> Flow<'a> {
             }
             let height = look.size * LEADING;
             let notes = self.notes_of(&line);
-            self.room_with(height, &notes);
+            self.ensure_height_with(height, &notes);
             for bar in self.bars.clone() {
                 self.now.push(DrawOp::Box { x: bar, y: self.y, width: 2.0, height: height + 1.0, color: RULE });
             }
@@ -348,15 +348,15 @@ impl<'a> Flow<'a> {
         if self.notes.is_empty() { FOOT } else { FOOT - self.notes.len() as f32 * SMALL * LEADING - 12.0 }
     }
 
-    fn room(&mut self, height: f32) {
+    fn ensure_height(&mut self, height: f32) {
         if self.y + height > self.foot() && self.y > TOP {
             self.turn();
         }
     }
 
-    fn room_with(&mut self, height: f32, notes: &[Line]) {
+    fn ensure_height_with(&mut self, height: f32, notes: &[Line]) {
         let separator = if self.notes.is_empty() && !notes.is_empty() { 12.0 } else { 0.0 };
-        self.room(height + separator + notes.len().min(20) as f32 * SMALL * LEADING);
+        self.ensure_height(height + separator + notes.len().min(20) as f32 * SMALL * LEADING);
     }
 
     /// Finishes the page with notes and number, and begins the next.
@@ -394,14 +394,14 @@ fn begins_right(item: &[Block]) -> bool {
 }
 
 /// Natural column widths; if they do not fit, wide columns share what the narrow ones leave.
-fn shares(naturals: &[f32], room: f32) -> Vec<f32> {
+fn shares(naturals: &[f32], width: f32) -> Vec<f32> {
     let sum: f32 = naturals.iter().sum();
-    if sum <= room {
+    if sum <= width {
         return naturals.to_vec();
     }
     let mut widths = vec![0.0; naturals.len()];
     let mut open: Vec<usize> = (0..naturals.len()).collect();
-    let mut left = room;
+    let mut left = width;
     loop {
         let fair = left / open.len().max(1) as f32;
         let (small, large): (Vec<usize>, Vec<usize>) = open.iter().copied().partition(|i| naturals[*i] <= fair);

@@ -193,12 +193,12 @@ async fn good_and_bad_days_of_gmail() {
         world.lock().unwrap().days = days.iter().copied().collect();
         world.lock().unwrap().drafting = drafting.iter().copied().collect();
         let mail = Mail::new(at(&home, &address)).unwrap();
-        let said = match mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await {
+        let result = match mail.send_mail(letter("a@b.cd", "s", "b"), "k", false).await {
             Ok(sent) => sent.detail,
             Err(e) => e.to_string(),
         };
         let name = format!("{drafting:?} {days:?}");
-        assert!(said.contains(wanted), "{name}: {said}");
+        assert!(result.contains(wanted), "{name}: {result}");
         // After a crash another process looks it up.
         let mail = Mail::new(at(&home, &address)).unwrap();
         assert_eq!(mail.look_up_mail("k").await.unwrap().done, *done, "{name}");
@@ -211,7 +211,7 @@ async fn good_and_bad_days_of_gmail() {
 }
 
 #[tokio::test]
-async fn what_gmail_cannot_say_a_person_must() {
+async fn what_gmail_cannot_look_up_is_left_to_a_person() {
     let home = tempfile::tempdir().unwrap();
     let world: Shared = Arc::default();
     let address = serve(world.clone()).await;

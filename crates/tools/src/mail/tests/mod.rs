@@ -97,7 +97,7 @@ fn html_beside_the_text_is_clean() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_so_and_sends_once() {
+async fn a_dry_run_is_marked_and_sends_once() {
     let home = tempfile::tempdir().unwrap();
     let mail = Mail::new(Settings { outbox: home.path().join("o"), ..Settings::default() }).unwrap();
     assert_eq!(mail.look_up_mail("k").await.unwrap().done, Some(false));
@@ -148,7 +148,7 @@ async fn every_state_a_crash_can_leave() {
     assert_eq!(mail.settle_mail("handed over", false).await.unwrap().done, Some(false));
     assert!(mail.settle_mail("handed over", true).await.is_err());
     left(&settings, "doubt", &hello, State::HandedOver { at_ms: 1, draft: None }).await;
-    assert!(mail.send_mail(hello.clone(), "doubt", true).await.unwrap_err().to_string().contains("nothing was sent"), "a person said: again");
+    assert!(mail.send_mail(hello.clone(), "doubt", true).await.unwrap_err().to_string().contains("nothing was sent"), "a person wants it again");
     left(&settings, "doubt 2", &hello, State::HandedOver { at_ms: 1, draft: None }).await;
     assert_eq!(mail.settle_mail("doubt 2", true).await.unwrap().done, Some(true));
     assert!(mail.settle_mail("doubt 2", false).await.is_err());
@@ -225,7 +225,7 @@ impl SharedOutbox for MemoryOutbox {
 
 /// Two servers on two machines: the second one takes over what the first one left in each state.
 #[tokio::test]
-async fn another_server_knows_what_the_first_one_did() {
+async fn a_shared_outbox_has_the_mails_of_every_server() {
     let homes = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let shared = Arc::new(MemoryOutbox::default());
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -37,14 +37,14 @@ pub(crate) struct Sizes {
     pub(crate) durable_steps: u64,
     pub(crate) alone_steps: u64,
     pub(crate) fsyncs: usize,
-    pub(crate) crowd: u64,
-    pub(crate) crowd_steps: u64,
+    pub(crate) concurrent_runs: u64,
+    pub(crate) concurrent_run_steps: u64,
     pub(crate) journal_steps: u64,
     pub(crate) long_steps: u64,
     pub(crate) starts: usize,
     /// Runs of a real flow, consecutive and concurrent.
     pub(crate) flow_runs: u64,
-    pub(crate) flow_crowd: u64,
+    pub(crate) flow_concurrent_runs: u64,
 }
 
 impl Sizes {
@@ -56,13 +56,13 @@ impl Sizes {
         durable_steps: 150,
         alone_steps: 200,
         fsyncs: 100,
-        crowd: 1_000,
-        crowd_steps: 10,
+        concurrent_runs: 1_000,
+        concurrent_run_steps: 10,
         journal_steps: 500,
         long_steps: 10_000,
         starts: 11,
         flow_runs: 60,
-        flow_crowd: 500,
+        flow_concurrent_runs: 500,
     };
     pub(crate) const QUICK: Sizes = Sizes {
         is_quick: true,
@@ -72,13 +72,13 @@ impl Sizes {
         durable_steps: 2,
         alone_steps: 3,
         fsyncs: 3,
-        crowd: 20,
-        crowd_steps: 2,
+        concurrent_runs: 20,
+        concurrent_run_steps: 2,
         journal_steps: 20,
         long_steps: 60,
         starts: 2,
         flow_runs: 2,
-        flow_crowd: 4,
+        flow_concurrent_runs: 4,
     };
 }
 
