@@ -27,12 +27,14 @@ pub(crate) const ALL: &[(&str, Target)] = &[
     ("wire_openai", wire_openai),
     ("wire_agui", wire_agui),
     ("wire_a2a", wire_a2a),
+    ("wire_a2a_grpc", wire_a2a_grpc),
     ("wire_registry", wire_registry),
     ("mcp_message", mcp_message),
     ("mcp_config", mcp_config),
     ("configuration", configuration),
     ("tool_output", tool_output),
     ("model_json", model_json),
+    ("schema", schema),
     ("answer", answer),
 ];
 
@@ -126,6 +128,35 @@ fn wire_a2a(bytes: &[u8]) {
     }
 }
 
+/// The same over gRPC: requests, updates of agents elsewhere in pieces, and how their calls end. What can be read can be written and read again.
+fn wire_a2a_grpc(bytes: &[u8]) {
+    use wire::a2a::{ListTasks, Message, PushConfig, PushQuery, SendMessage, Task, TaskQuery, grpc, proto};
+    if let Ok(request) = grpc::read_one::<proto::SendMessageRequest>(bytes) {
+        let request = SendMessage::from(request);
+        let _ = (request.options().is_ok(), request.message.as_ref().map(Message::content));
+    }
+    let _ = grpc::read_one::<proto::GetTaskRequest>(bytes).map(TaskQuery::from);
+    let _ = grpc::read_one::<proto::ListTasksRequest>(bytes).map(ListTasks::from);
+    let _ = grpc::read_one::<proto::TaskPushNotificationConfig>(bytes).map(PushConfig::from);
+    let _ = grpc::read_one::<proto::GetTaskPushNotificationConfigRequest>(bytes).map(PushQuery::from);
+    if let Ok(task) = grpc::read_one::<proto::Task>(bytes).map(Task::from) {
+        let written = grpc::frame(&proto::Task::from(task.clone()));
+        let again = grpc::read_one::<proto::Task>(&written).map(Task::from).expect("what was written can be read");
+        // NaN is not equal to itself, but is written in the same way.
+        assert_eq!(grpc::frame(&proto::Task::from(again)), written);
+    }
+    let mut frames = grpc::Frames::new(1 << 20);
+    for piece in bytes.chunks(7) {
+        frames.push(piece);
+        while let Ok(Some(update)) = frames.next_message::<proto::StreamResponse>() {
+            let _ = update.into_update();
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        let _ = grpc::ending(|name| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")));
+    }
+}
+
 fn wire_registry(bytes: &[u8]) {
     json::<wire::registry::Tools>(bytes);
     json::<wire::registry::Servers>(bytes);
@@ -187,6 +218,14 @@ fn model_json(bytes: &[u8]) {
         assert!(read.value["steps"].is_array(), "what does not fit the schema was accepted: {}", read.value);
     }
     let _ = structured::without_thinking(text);
+}
+
+/// A schema of a tool, an agent or a client, and a value that is held against it: `[schema, value]`.
+fn schema(bytes: &[u8]) {
+    let Ok((schema, value)) = serde_json::from_slice::<(Value, Value)>(bytes) else { return };
+    if let Ok(validator) = structured::Validator::new(schema) {
+        assert!(validator.errors(&value, 5).len() <= 5);
+    }
 }
 
 /// A model's answer, as the page and documents show it.

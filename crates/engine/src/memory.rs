@@ -25,6 +25,8 @@ const HISTORY_BYTES_MAX: usize = 64 << 10;
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// Runs of the thread that are looked at; with a question and an answer each, they cover `MESSAGES_MAX`.
 const RUNS_MAX: usize = 100;
+/// A longer outcome is not read, and its answer counts as one with findings.
+const OUTCOME_BYTES_MAX: usize = 256 << 10;
 
 impl Inner {
     /// Adds context from earlier runs to an input. Returns whether the added text may be other than the user's own words.
@@ -57,7 +59,8 @@ impl Inner {
             if row.user.as_ref().is_some_and(|owner| owner != user) {
                 return Err(StoreError::NotYours { thread: thread.clone() }.into());
             }
-            let filter = RunFilter { thread: Some(thread.clone()), roots_only: true, limit: RUNS_MAX, ..RunFilter::default() };
+            let outcome_bytes_max = Some(OUTCOME_BYTES_MAX);
+            let filter = RunFilter { thread: Some(thread.clone()), roots_only: true, limit: RUNS_MAX, outcome_bytes_max, ..RunFilter::default() };
             let runs = self.store.runs(filter).await?;
             let last = runs.iter().find(|run| run.status.is_over());
             context.has_failed_before = last.is_some_and(|run| run.status == Status::Failed);
@@ -70,7 +73,8 @@ impl Inner {
     /// The last messages, oldest first, which of them hold no findings, and how many turns there were in all.
     async fn fill_history(&self, context: &mut Context, thread: &ThreadRow, without_findings: &HashSet<&RunId>) -> Result<()> {
         let from = thread.messages.saturating_sub(MESSAGES_MAX);
-        let rows = self.store.messages(&thread.thread, from, MESSAGES_MAX as usize).await?;
+        let rows = store::newest_messages(&*self.store, thread, from, HISTORY_BYTES_MAX, MESSAGE_BYTES_MAX).await?;
+        let from = rows.first().map_or(from, |first| first.seq);
         // What is further back is questions and answers in turn.
         context.turns = from / 2 + rows.iter().filter(|row| row.role == "user").count() as u64;
         let mut bytes = 0;

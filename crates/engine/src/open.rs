@@ -5,9 +5,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use graph::{Entry, Next, Run, RunId, Snapshot, Start};
 use store::{JournalLine, Store, StoreError};
 
-use crate::{EngineError, Flows, Result};
+use crate::{EngineError, Flows, Result, heavy};
 
-/// Lines read at once, so that a long journal is never in memory as a whole.
+/// Lines read at once, unless they are long, so that a long journal is never in memory as a whole.
 const PAGE_LINES: usize = 2_048;
 
 pub(crate) struct OpenedRun {
@@ -40,10 +40,9 @@ async fn apply_rest(store: &dyn Store, run: &RunId, opened: &mut OpenedRun) -> R
     let from = opened.machine.entries();
     let mut pages = Pages::new(run, from);
     while let Some(lines) = pages.next(store).await? {
-        for line in lines {
-            opened.tail_bytes += line.bytes.len();
-            apply(&mut opened.machine, run, &line)?;
-        }
+        let bytes = bytes_of(&lines);
+        opened.tail_bytes += bytes;
+        heavy::step(bytes, || lines.iter().try_for_each(|line| apply(&mut opened.machine, run, line))).await?;
     }
     Ok(())
 }
@@ -62,9 +61,13 @@ impl Pages {
     pub(crate) async fn next(&mut self, store: &dyn Store) -> Result<Option<Vec<JournalLine>>> {
         let Some(from) = self.from else { return Ok(None) };
         let lines = store.journal(&self.run, from, PAGE_LINES).await?;
-        self.from = (lines.len() == PAGE_LINES).then(|| from + PAGE_LINES as u64);
+        self.from = (!JournalLine::is_last_page(&lines, PAGE_LINES)).then(|| from + lines.len() as u64);
         Ok((!lines.is_empty()).then_some(lines))
     }
+}
+
+pub(crate) fn bytes_of(lines: &[JournalLine]) -> usize {
+    lines.iter().map(|line| line.bytes.len()).sum()
 }
 
 pub(crate) fn decode(run: &RunId, line: &JournalLine) -> Result<Entry> {

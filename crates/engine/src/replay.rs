@@ -5,10 +5,10 @@ use std::sync::Arc;
 use graph::{Mismatch, NumberedEvent, Outcome, Run, RunError, RunId, Start, Usage};
 use serde::Serialize;
 use serde_json::Value;
-use store::Store;
+use store::{JournalLine, Store};
 
-use crate::open::{Pages, apply, guarded, start_of};
-use crate::{EngineError, Flows, Result, result_of};
+use crate::open::{Pages, apply, bytes_of, guarded, start_of};
+use crate::{EngineError, Flows, Result, heavy, result_of};
 
 /// Everything that follows from a journal.
 #[derive(Default)]
@@ -66,16 +66,19 @@ impl History {
     async fn follow(&mut self, store: &dyn Store, run: &RunId, machine: &mut Run) -> Result<()> {
         let mut pages = Pages::new(run, 0);
         while let Some(lines) = pages.next(store).await? {
-            for line in lines {
-                self.times_ms.push(line.at_ms);
-                if line.seq > 0 {
-                    apply(machine, run, &line)?;
-                    self.lines = line.seq + 1;
-                }
-                self.collect_events(machine);
-            }
+            heavy::step(bytes_of(&lines), || lines.iter().try_for_each(|line| self.follow_line(run, machine, line))).await?;
         }
         guarded(machine).map(drop)
+    }
+
+    fn follow_line(&mut self, run: &RunId, machine: &mut Run, line: &JournalLine) -> Result<()> {
+        self.times_ms.push(line.at_ms);
+        if line.seq > 0 {
+            apply(machine, run, line)?;
+            self.lines = line.seq + 1;
+        }
+        self.collect_events(machine);
+        Ok(())
     }
 
     fn collect_events(&mut self, machine: &mut Run) {

@@ -163,7 +163,7 @@ impl Inner {
     /// When a run of the thread, this one or a child, last wrote something. All statuses: stores find the runs of a thread by an index, and have to
     /// choose another one where the status counts too.
     async fn progress_ms(&self, row: &RunRow) -> Result<i64> {
-        let filter = RunFilter { thread: Some(row.thread.clone()), limit: THREAD_RUNS_MAX, ..RunFilter::default() };
+        let filter = RunFilter { thread: Some(row.thread.clone()), limit: THREAD_RUNS_MAX, outcome_bytes_max: Some(0), ..RunFilter::default() };
         let runs = self.store.runs(filter).await?;
         Ok(runs.iter().map(|run| run.updated_ms).fold(row.updated_ms, i64::max))
     }

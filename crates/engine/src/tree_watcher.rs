@@ -66,14 +66,14 @@ impl TreeWatcher {
         match watch_scope {
             WatchScope::One => {
                 let watcher = engine.watch(run, known.get(run).copied().unwrap_or(0)).awaiting_start();
-                tokio::spawn(watch_one(run.clone(), watcher, to));
+                tokio::spawn(store::reading_likewise(watch_one(run.clone(), watcher, to)));
             }
             WatchScope::All => {
                 let live = engine.0.feed_of(run).subscribe_tree();
                 let root = Member { path: Arc::from([]), parent: None, is_answer: true, ..Member::default() };
                 let members = BTreeMap::from([(run.clone(), root)]);
                 let tree = Tree { engine: engine.clone(), thread: thread.clone(), root: run.clone(), known, members, to };
-                tokio::spawn(tree.watch(live));
+                tokio::spawn(store::reading_likewise(tree.watch(live)));
             }
         }
         TreeWatcher { events }

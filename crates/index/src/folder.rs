@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use turns::{TurnLimits, Turns};
+
 use crate::Error;
 use crate::corpus::{Answer, Corpus};
 use crate::manifest::{FileStamp, Manifest};
@@ -15,7 +17,6 @@ use crate::passage::Location;
 use crate::read::{ReadLimits, Skipped};
 use crate::reader::{InProcess, Reader};
 use crate::shared::SharedWork;
-use crate::turns::Turns;
 use crate::unused::InUse;
 use crate::vectors::{Model, Progress};
 
@@ -49,6 +50,15 @@ impl Default for Limits {
     }
 }
 
+/// How long a request waits for a reader.
+const READER_WAIT_MAX: Duration = Duration::from_secs(60);
+/// Requests of one owner that wait for a reader. Each blocks a thread, so there are few.
+const READER_WAITING_MAX: usize = 8;
+
+fn reader_turns(at_once_max: usize) -> Arc<Turns> {
+    Turns::new(TurnLimits { waiting_max: READER_WAITING_MAX, ..TurnLimits::one_each(at_once_max) })
+}
+
 /// An index of the files in folders.
 pub struct Folders {
     pub(crate) roots: Vec<PathBuf>,
@@ -59,7 +69,7 @@ pub struct Folders {
     /// The root in which each file belongs to one user, if there is one.
     pub(crate) owned: Option<OwnedFolder>,
     pub(crate) reader: Arc<dyn Reader>,
-    pub(crate) turns: Turns,
+    pub(crate) turns: Arc<Turns>,
     /// Work shared with other servers, for files that have an owner.
     pub(crate) shared: Option<Arc<dyn SharedWork>>,
     _in_use: InUse,
@@ -111,7 +121,7 @@ impl Folders {
             limits,
             owned: None,
             reader: Arc::new(InProcess),
-            turns: Turns::new(InProcess.at_once_max()),
+            turns: reader_turns(InProcess.at_once_max()),
             shared: None,
             _in_use: in_use,
         })
@@ -135,7 +145,7 @@ impl Folders {
     /// Untrusted files are parsed by `reader`, not in this process.
     #[must_use]
     pub fn with_reader(self, reader: Arc<dyn Reader>) -> Self {
-        Folders { turns: Turns::new(reader.at_once_max()), reader, ..self }
+        Folders { turns: reader_turns(reader.at_once_max()), reader, ..self }
     }
 
     /// Searches the files without an owner.
@@ -257,7 +267,8 @@ impl Folders {
         let mut parts: BTreeMap<u32, String> = BTreeMap::new();
         // A user with many long documents waits behind their own.
         let reader_of = user.and_then(|user| self.owned.as_ref().map(|owned| owned.name_of(user)));
-        let _turn = self.turns.take(reader_of).ok_or_else(|| Skipped::NoReader("too many documents are being read; try again later".into()))?;
+        let turn = self.turns.take_blocking(reader_of, READER_WAIT_MAX);
+        let _turn = turn.ok_or_else(|| Skipped::NoReader("too many documents are being read; try again later".into()))?;
         for block in self.reader.read(path, bytes, self.read_limits())?.blocks {
             let number = match block.place {
                 Some(Location::Page(number) | Location::Paragraphs(number, _) | Location::Lines(number, _)) => number,

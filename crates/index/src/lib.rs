@@ -24,7 +24,6 @@ mod reading;
 mod refresh;
 mod shared;
 mod tools;
-mod turns;
 mod unused;
 mod vectors;
 mod words;
@@ -40,7 +39,6 @@ pub use reader::{InProcess, Reader};
 pub use refresh::{RefreshWatcher, Report, Step};
 pub use shared::{PassageKey, SharedPassages, SharedVectors, SharedWork};
 pub use tools::{Tool, ToolHit, Tools};
-pub use turns::{Turn, Turns};
 pub use unused::remove_unused;
 pub use vectors::{Model, Progress, State};
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   scan ─► small text: read here, one owner after the other ──────────┐
-//!      └──► other files: on threads, as crate::turns allows ── result ─┴─► index ─► commit: at the end, and while long files are read
+//!      └──► other files: on threads, as its turns allow ── result ─┴─► index ─► commit: at the end, and while long files are read
 //! ```
 //!
 //! While files are being read, the folders are scanned again if they changed, so that new files do not wait for all of the others.
@@ -22,6 +22,7 @@ use std::time::{Duration, Instant, SystemTime};
 use ignore::WalkBuilder;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
+use turns::{Owner, Turn};
 
 use crate::corpus::Change;
 use crate::folder::{Folders, VERSION, read_bytes};
@@ -29,7 +30,6 @@ use crate::manifest::{Entry, FileStamp, Manifest};
 use crate::read::{self, Skipped};
 use crate::reading::ReadingLog;
 use crate::shared::{PassageKey, SharedPassages};
-use crate::turns::{Owner, Turn};
 use crate::{Error, Passage, chunk, vectors};
 
 /// Passages between commits, so that an interrupted large folder keeps its progress.
@@ -412,7 +412,7 @@ impl<'a, 'w> Refresh<'a, 'w> {
     }
 
     /// The next file to be read on a thread: of the owner who used the readers least.
-    fn next_large(&mut self) -> Option<(String, FileStamp, Turn<'a>)> {
+    fn next_large(&mut self) -> Option<(String, FileStamp, Turn)> {
         let turns = &self.folders.turns;
         let mut owners: Vec<(Duration, &Owner)> = self.large.files.keys().map(|owner| (turns.used(owner), owner)).collect();
         owners.sort_unstable();
@@ -493,7 +493,7 @@ fn read_on_thread(
     stamp: FileStamp,
     known: Option<&Entry>,
     log: &Mutex<ReadingLog>,
-    turn: Turn<'_>,
+    turn: Turn,
     results: &Sender<Read>,
 ) {
     let read = catch_unwind(AssertUnwindSafe(|| folders.read_file(&file, stamp, known, log)));

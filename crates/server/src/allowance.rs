@@ -17,6 +17,8 @@ use crate::rights::{Rights, SERVERS_MODEL, Users};
 const DAY_MS: i64 = 86_400_000;
 /// Runs that are read at once.
 const PAGE: usize = 500;
+/// Of a run in a page.
+const OUTCOME_BYTES_MAX: usize = 16 << 10;
 /// Users that are remembered; the others are summed again.
 const USERS_MAX: usize = 10_000;
 
@@ -177,13 +179,25 @@ impl Allowances {
     async fn sum(&self, user: &UserId, since_ms: i64) -> Result<Spent, store::StoreError> {
         let (mut spent, mut before) = (Spent::default(), None);
         loop {
-            let filter = RunFilter { user: Some(user.clone()), roots_only: true, before: before.take(), limit: PAGE, ..RunFilter::default() };
+            let filter = RunFilter {
+                user: Some(user.clone()),
+                roots_only: true,
+                before: before.take(),
+                limit: PAGE,
+                outcome_bytes_max: Some(OUTCOME_BYTES_MAX),
+                ..RunFilter::default()
+            };
             let page = self.0.store.runs(filter).await?;
             let is_last = page.len() < PAGE || page.last().is_some_and(|row| row.created_ms < since_ms);
             before = page.last().map(|row| row.run.clone());
-            for row in page.iter().filter(|row| row.created_ms >= since_ms) {
+            for row in page.into_iter().filter(|row| row.created_ms >= since_ms) {
                 spent.runs += 1;
-                if let Some(closing) = engine::result_of(row) {
+                // A long outcome is read by itself, so that one at a time is in memory.
+                let row = match row.status.is_over() && row.outcome.is_none() {
+                    true => self.0.store.run(&row.run).await?.unwrap_or(row),
+                    false => row,
+                };
+                if let Some(closing) = engine::result_of(&row) {
                     spent.add(&closing.spent);
                 }
             }

@@ -443,6 +443,10 @@ impl IntoResponse for Refused {
 }
 
 pub(crate) fn read<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
+    engine::in_place(body.len(), || read_here(body))
+}
+
+fn read_here<T: serde::de::DeserializeOwned>(body: &[u8]) -> Result<T, Refused> {
     if let Ok(read) = serde_json::from_slice(body) {
         return Ok(read);
     }

@@ -1,93 +1,85 @@
-//! Work that takes a processor for a while, such as rendering an answer: beside the runtime and with a lower priority, so that no other request waits for it, a few at
-//! once, and one of each user, so that a user with many such requests waits behind their own.
+//! Work that takes a processor for a while, such as rendering an answer: beside the runtime, so that no other request waits for it, a few at once, and one of each
+//! user. Users whose work took long lately leave one place to the others, and their work has a lower priority than everybody's requests.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
 use graph::UserId;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, oneshot};
+use tokio::sync::oneshot;
+use turns::{Full, Turn, TurnLimits, Turns};
 
 use crate::problem::Problem;
 
+/// A user whose work took longer than this lately goes after the others.
+const LIGHT_MAX: Duration = Duration::from_secs(1);
+const HALF_LIFE: Duration = Duration::from_secs(30);
+/// Requests of one user that wait; more are refused.
+const WAITING_MAX: usize = 64;
+
 pub(crate) struct Renderer {
-    places: Semaphore,
-    /// One permit each; only of users who have or wait for a place.
-    users: Mutex<BTreeMap<UserId, Arc<Semaphore>>>,
+    turns: Arc<Turns>,
 }
 
 /// The right to render, until it is dropped.
 pub(crate) struct RenderPermit {
-    of_user: Option<OwnedSemaphorePermit>,
-    _place: Option<SemaphorePermit<'static>>,
-    renderer: &'static Renderer,
+    turn: Turn,
     user: UserId,
 }
 
 impl Renderer {
     /// `at_once_max`: each takes a processor and some memory; more wait.
-    pub(crate) const fn new(at_once_max: usize) -> Renderer {
-        Renderer { places: Semaphore::const_new(at_once_max), users: Mutex::new(BTreeMap::new()) }
+    pub(crate) fn new(at_once_max: usize) -> Renderer {
+        Renderer::sharing(at_once_max, LIGHT_MAX)
     }
 
-    /// Waits for a place; for the user's own first, so that of each user one request waits with the others.
-    pub(crate) async fn place(&'static self, user: &UserId) -> Result<RenderPermit, Problem> {
-        let own = self.lock().entry(user.clone()).or_insert_with(|| Arc::new(Semaphore::new(1))).clone();
-        // From here on its drop removes the entry of the user, also when the request is given up while it waits.
-        let mut place = RenderPermit { of_user: None, _place: None, renderer: self, user: user.clone() };
-        place.of_user = Some(own.acquire_owned().await.map_err(|error| Problem::internal(&error))?);
-        place._place = Some(self.places.acquire().await.map_err(|error| Problem::internal(&error))?);
-        Ok(place)
+    fn sharing(at_once_max: usize, light_max: Duration) -> Renderer {
+        let limits = TurnLimits { light_max, half_life: HALF_LIFE, waiting_max: WAITING_MAX, ..TurnLimits::one_each(at_once_max) };
+        Renderer { turns: Turns::new(limits) }
     }
 
-    pub(crate) async fn run<T: Send + 'static>(&'static self, user: &UserId, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
+    /// Waits for a place.
+    pub(crate) async fn place(&self, user: &UserId) -> Result<RenderPermit, Problem> {
+        let turn = self.turns.take(Some(user.to_string())).await;
+        let turn = turn.map_err(|Full| Problem::too_many(format!("{WAITING_MAX} of your requests wait for work like this; wait for one"), 1))?;
+        Ok(RenderPermit { turn, user: user.clone() })
+    }
+
+    pub(crate) async fn run<T: Send + 'static>(&self, user: &UserId, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
         self.place(user).await?.run(work).await
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<UserId, Arc<Semaphore>>> {
-        self.users.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl RenderPermit {
     pub(crate) async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Problem> {
         let (sender, receiver) = oneshot::channel();
+        let RenderPermit { turn, .. } = self;
         let work = move || {
-            give_way();
+            if turn.is_heavy() {
+                turns::give_way();
+            }
             let done = work();
             // Given back when the work is done, also when its request is gone. If the work panics, both are dropped.
-            drop(self);
+            drop(turn);
             let _ = sender.send(done);
         };
         std::thread::Builder::new().name("render".to_owned()).spawn(work).map_err(|error| Problem::internal(&error))?;
         receiver.await.map_err(|_| Problem::internal(&"work beside the runtime panicked"))
     }
-}
 
-/// How much the work gives way: the threads that serve everybody else's requests have about nine tenths of a processor that both want.
-#[cfg(target_os = "linux")]
-const NICE: i32 = 10;
-
-/// Lowers the priority of this thread, which ends with its work: a priority cannot be raised again.
-fn give_way() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, NICE) {
-        tracing::debug!(%error, "work beside the runtime has the normal priority");
-    }
-}
-
-impl Drop for RenderPermit {
-    fn drop(&mut self) {
-        self.of_user = None;
-        let mut users = self.renderer.lock();
-        // Others of this user hold it while they wait.
-        if users.get(&self.user).is_some_and(|own| Arc::strong_count(own) == 1) {
-            users.remove(&self.user);
-        }
+    /// The same for work that reads the store: the reads count for the user.
+    pub(crate) async fn run_async<T, W>(self, work: W) -> Result<T, Problem>
+    where
+        T: Send + 'static,
+        W: Future<Output = T> + Send + 'static,
+    {
+        let (runtime, user) = (tokio::runtime::Handle::current(), self.user.clone());
+        self.run(move || runtime.block_on(store::reading_for(user, work))).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
@@ -100,7 +92,7 @@ mod tests {
     /// On a runtime with one thread, which would stand still if the work ran on it.
     #[tokio::test]
     async fn work_runs_beside_the_runtime_and_few_at_once_also_when_requests_are_gone() {
-        static RENDERER: Renderer = Renderer::new(2);
+        static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
         static NOW: AtomicUsize = AtomicUsize::new(0);
         static MOST: AtomicUsize = AtomicUsize::new(0);
         static DONE: AtomicUsize = AtomicUsize::new(0);
@@ -123,35 +115,34 @@ mod tests {
         assert_eq!((MOST.load(Ordering::SeqCst), DONE.load(Ordering::SeqCst) >= 7), (2, true));
     }
 
-    /// With one queue for all, bob would wait for the hundred of mallory.
+    /// With a turn for each in the order of arrival, ada would wait for what oscar waits for.
     #[tokio::test]
-    async fn one_user_with_many_requests_does_not_keep_others_waiting() {
-        static RENDERER: Renderer = Renderer::new(1);
-        let first = RENDERER.place(&user("mallory")).await.unwrap();
-        let waiting: Vec<_> = (0..100)
-            .map(|_| {
-                tokio::spawn(async {
-                    drop(RENDERER.place(&user("mallory")).await);
-                    tokio::task::yield_now().await;
-                })
-            })
-            .collect();
-        tokio::task::yield_now().await;
-        let of_bob = tokio::spawn(async { RENDERER.place(&user("bob")).await.map(drop) });
-        tokio::task::yield_now().await;
-        assert!(!of_bob.is_finished(), "there is one place");
-        drop(first);
-        of_bob.await.unwrap().unwrap();
-        assert!(waiting.iter().filter(|one| one.is_finished()).count() <= 2, "bob was among the first");
-        for one in waiting {
-            one.await.unwrap();
+    async fn users_whose_work_takes_long_leave_a_place_to_others() {
+        let renderer = Renderer::sharing(2, Duration::from_millis(20));
+        for name in ["mallory", "oscar"] {
+            let place = renderer.place(&user(name)).await.unwrap();
+            std::thread::sleep(Duration::from_millis(60));
+            drop(place);
         }
-        assert!(RENDERER.lock().is_empty(), "nobody waits any more");
-        // One that is given up while it waits leaves nothing.
-        let held = RENDERER.place(&user("ada")).await.unwrap();
-        let given_up = tokio::time::timeout(Duration::from_millis(5), RENDERER.place(&user("carl"))).await;
-        assert!(given_up.is_err() && RENDERER.lock().len() == 1);
-        drop(held);
-        assert!(RENDERER.lock().is_empty());
+        let of_mallory = renderer.place(&user("mallory")).await.unwrap();
+        let of_oscar = tokio::time::timeout(Duration::from_millis(20), renderer.place(&user("oscar"))).await;
+        assert!(of_oscar.is_err(), "the last place is for those who used little");
+        for _ in 0..20 {
+            drop(renderer.place(&user("ada")).await.unwrap());
+        }
+        drop(of_mallory);
+        assert!(renderer.place(&user("oscar")).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn too_many_requests_of_one_user_are_refused() {
+        let renderer = Renderer::new(1);
+        let held = renderer.place(&user("mallory")).await.unwrap();
+        let waiting: Vec<_> = (0..WAITING_MAX).map(|_| renderer.turns.take(Some("mallory".to_owned()))).collect();
+        assert_eq!(renderer.place(&user("mallory")).await.map(drop).unwrap_err().status, 429);
+        let of_ada = tokio::time::timeout(Duration::from_millis(5), renderer.place(&user("ada"))).await;
+        assert!(of_ada.is_err(), "others may wait");
+        drop((held, waiting));
+        assert!(renderer.place(&user("ada")).await.is_ok());
     }
 }

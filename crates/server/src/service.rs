@@ -132,7 +132,7 @@ async fn quota(State(api): State<Api>, Extension(who): Extension<Identity>, mut 
     let (request, kept) = bodies::counted(request, body);
     // What was changed must not be answered as if it was not; searches of LangGraph change nothing.
     let is_read = request.method() == Method::GET || ["/search", "/history", "/namespaces"].iter().any(|end| request.uri().path().ends_with(end));
-    let response = next.run(request).await;
+    let response = store::reading_for(who.user.clone(), next.run(request)).await;
     drop(kept);
     // A stream has no length, and is counted as a stream.
     let bytes = response.body().size_hint().exact().filter(|_| is_read).unwrap_or(0);

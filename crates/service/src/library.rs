@@ -113,13 +113,16 @@ impl Library {
     }
 
     pub(crate) fn list(&self, user: &UserId) -> api::Documents {
-        let looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut files = Vec::new();
+        let mut found = Vec::new();
         for entry in fs::read_dir(self.folder(user)).into_iter().flatten().flatten() {
             let (Ok(about), Some(name)) = (entry.metadata(), entry.file_name().to_str().map(str::to_owned)) else { continue };
-            if name.starts_with('.') || !about.is_file() {
-                continue;
+            if !name.starts_with('.') && about.is_file() {
+                found.push((entry, about, name));
             }
+        }
+        let looked = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut files = Vec::with_capacity(found.len());
+        for (entry, about, name) in found {
             let written = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
             let path = entry.path();
             let path = path.to_str().unwrap_or_default();
@@ -133,12 +136,14 @@ impl Library {
             let updated_ms = written.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX));
             files.push(api::Document { name, bytes: about.len(), updated_ms, state, why });
         }
+        let is_looked_at = looked.began.is_some();
+        drop(looked);
         files.sort_by(|a, b| b.updated_ms.cmp(&a.updated_ms).then_with(|| a.name.cmp(&b.name)));
         let progress = self.0.folders.progress();
         let index = api::Index {
             passages: self.0.folders.size().1 as u64,
             vectors: progress.done as u64,
-            is_filling: looked.began.is_none() || matches!(progress.state, State::Loading | State::Filling),
+            is_filling: !is_looked_at || matches!(progress.state, State::Loading | State::Filling),
         };
         api::Documents { folders: self.0.named.iter().map(|folder| folder.display().to_string()).collect(), files, index }
     }
@@ -246,6 +251,18 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::result::Result<
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(Problem::internal(&error)))
 }
 
+/// On a thread that gives way to requests, as do the threads that it starts.
+async fn in_background<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> std::io::Result<T> {
+    let (sender, receiver) = tokio::sync::oneshot::channel();
+    let work = move || {
+        turns::give_way();
+        // The library may be gone meanwhile.
+        let _ = sender.send(work());
+    };
+    std::thread::Builder::new().name("index".to_owned()).spawn(work)?;
+    receiver.await.map_err(|_| std::io::Error::other("it panicked"))
+}
+
 /// Takes over what is uploaded and deleted on other servers. Ends with the library.
 async fn keep_copy(library: std::sync::Weak<Inner>) {
     let Some(mut changes) = library.upgrade().and_then(|inner| inner.shared.as_ref().map(SharedUploads::changes)) else { return };
@@ -313,8 +330,10 @@ impl RefreshWatcher for Watcher {
     }
 
     fn committed(&mut self, looked: SystemTime, report: &Report) {
-        let mut last = self.0.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        *last = LastRefresh { began: Some(looked), report: report.clone(), trouble: None };
+        // Made before the lock is taken: this thread has a low priority, and requests wait for the lock.
+        let now = LastRefresh { began: Some(looked), report: report.clone(), trouble: None };
+        let before = std::mem::replace(&mut *self.0.looked.lock().unwrap_or_else(PoisonError::into_inner), now);
+        drop(before);
     }
 }
 
@@ -332,7 +351,7 @@ async fn refresh_loop(library: std::sync::Weak<Inner>) {
         let began = SystemTime::now();
         inner.is_changed.store(false, Ordering::SeqCst);
         let mut watcher = Watcher(inner.clone());
-        let refreshed = tokio::task::spawn_blocking(move || watcher.0.folders.clone().refresh_watched(&mut watcher)).await;
+        let refreshed = in_background(move || watcher.0.folders.clone().refresh_watched(&mut watcher)).await;
         let mut looked = inner.looked.lock().unwrap_or_else(PoisonError::into_inner);
         match refreshed {
             Ok(Ok(report)) => {

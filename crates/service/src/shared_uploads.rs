@@ -61,8 +61,11 @@ impl SharedUploads {
         let mut known = self.known.lock().await;
         let file = NewFile { user: user.clone(), name: name.to_owned(), bytes: bytes.to_vec(), at_ms: wall_ms(), files_max, bytes_max };
         let Some(version) = self.files()?.put(file).await? else { return Ok(false) };
-        self.write_copy(&mut known, user, name, version, bytes)?;
-        self.save(&known)?;
+        // A large file takes the disk for a while.
+        engine::in_place(bytes.len(), || {
+            self.write_copy(&mut known, user, name, version, bytes)?;
+            self.save(&known)
+        })?;
         Ok(true)
     }
 
@@ -111,7 +114,7 @@ impl SharedUploads {
             }
             // Deleted meanwhile: the next comparison finds that.
             let Some((version, bytes)) = self.files()?.get(&file.user, &file.name).await? else { continue };
-            self.write_copy(known, &file.user, &file.name, version, &bytes)?;
+            engine::in_place(bytes.len(), || self.write_copy(known, &file.user, &file.name, version, &bytes))?;
             has_changed = true;
         }
         Ok(has_changed)

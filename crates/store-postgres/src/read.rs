@@ -1,7 +1,7 @@
 //! Reading threads, runs and journals. Each read is one statement, so it sees one moment of the database.
 
 use graph::{RunId, TaskId, ThreadId, UserId};
-use store::{Intent, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
+use store::{Intent, JOURNAL_PAGE_BYTES_MAX, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -53,10 +53,16 @@ pub(crate) async fn runs(database: &Database, filter: &RunFilter) -> Result<Vec<
 }
 
 pub(crate) async fn journal(database: &Database, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
-    let sql = "SELECT seq, at_ms, bytes FROM runs LEFT JOIN LATERAL
-                   (SELECT seq, at_ms, bytes FROM journal WHERE run = runs.id AND seq >= $2 ORDER BY seq LIMIT $3) AS lines ON TRUE
-               WHERE name = $1 ORDER BY seq";
-    let rows = database.query(sql, &[&encode(run.as_str()), &number(from_seq), &number(limit as u64)]).await?;
+    // Lengths are read without the bytes.
+    let sql = format!(
+        "SELECT seq, at_ms, bytes FROM runs LEFT JOIN LATERAL
+             (SELECT seq, at_ms, bytes FROM
+                 (SELECT seq, at_ms, bytes, sum(octet_length(bytes)) OVER (ORDER BY seq) - octet_length(bytes) AS bytes_before FROM
+                     (SELECT seq, at_ms, bytes FROM journal WHERE run = runs.id AND seq >= $2 ORDER BY seq LIMIT $3) AS found) AS page
+              WHERE bytes_before < {JOURNAL_PAGE_BYTES_MAX}) AS lines ON TRUE
+         WHERE name = $1 ORDER BY seq"
+    );
+    let rows = database.query(&sql, &[&encode(run.as_str()), &number(from_seq), &number(limit as u64)]).await?;
     let line = |row: &Row| Some(JournalLine { seq: unsigned(row.get::<_, Option<i64>>(0)?), at_ms: row.get(1), bytes: row.get(2) });
     of_run(run, &rows)?;
     Ok(rows.iter().filter_map(line).collect())

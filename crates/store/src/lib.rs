@@ -11,6 +11,8 @@
 mod error;
 mod files;
 mod memory;
+mod newest_messages;
+mod reading_for;
 mod rows;
 mod scratch;
 mod shared_index;
@@ -29,11 +31,13 @@ use serde_json::Value;
 pub use error::StoreError;
 pub use files::{FileVersion, NewFile, SharedFiles};
 pub use memory::MemoryStore;
+pub use newest_messages::newest_messages;
+pub use reading_for::{reader, reading_for, reading_likewise};
 pub use rows::{
-    CardFilter, CardRow, Change, Commit, DeletionReport, Grant, Intent, JournalLine, Lease, MessageRow, NOTE_BYTES_MAX, NOTES_BYTES_MAX, NOTES_MAX,
-    NewMessage, NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, NewestRun, NoteFilter, NoteRow, PERMISSIONS_MAX, PREVIEW_CHARS_MAX,
-    PermissionCheck, PermissionRow, Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter, RecordRow, Retention, RunFilter,
-    RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
+    CardFilter, CardRow, Change, Commit, DeletionReport, Grant, Intent, JOURNAL_PAGE_BYTES_MAX, JournalLine, Lease, MessageRow, NOTE_BYTES_MAX,
+    NOTES_BYTES_MAX, NOTES_MAX, NewMessage, NewNote, NewPermission, NewRecord, NewRun, NewSnapshot, NewToken, NewestRun, NoteFilter, NoteRow,
+    PERMISSIONS_MAX, PREVIEW_CHARS_MAX, PermissionCheck, PermissionRow, Piece, RECORD_BYTES_MAX, RECORDS_LISTED_BYTES_MAX, RECORDS_MAX, RecordFilter,
+    RecordRow, Retention, RunFilter, RunRow, SESSIONS_MAX, Signal, SignalKind, SnapshotRow, Status, ThreadRow, TokenRow,
 };
 pub use scratch::{Rows, Scratch};
 pub use shared_index::{KeyedVector, Share, SharedIndex};
@@ -72,7 +76,7 @@ pub trait Store: Send + Sync + 'static {
     async fn run(&self, run: &RunId) -> Result<Option<RunRow>>;
     /// Newest first, at most `limit` of them.
     async fn runs(&self, filter: RunFilter) -> Result<Vec<RunRow>>;
-    /// The journal from a number on, in order, at most `limit` lines.
+    /// The journal from a number on, in order, at most `limit` lines, and none after [`JOURNAL_PAGE_BYTES_MAX`].
     async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>>;
     /// The last snapshot of a run that is not over.
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>>;

@@ -17,9 +17,9 @@ use graph::{NoteScope, RunId, TaskId, ThreadId, UserId};
 use serde_json::Value;
 
 use crate::{
-    CardFilter, CardRow, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote, NewPermission,
-    NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal, SignalKind,
-    SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
+    CardFilter, CardRow, Commit, DeletionReport, Intent, JOURNAL_PAGE_BYTES_MAX, JournalLine, Lease, MessageRow, NOTES_BYTES_MAX, NOTES_MAX, NewNote,
+    NewPermission, NewRecord, NewToken, NoteFilter, NoteRow, PermissionRow, RecordFilter, RecordRow, Result, Retention, RunFilter, RunRow, Signal,
+    SignalKind, SnapshotRow, Status, Store, StoreError, ThreadRow, TokenRow,
 };
 
 /// A store in memory, for tests and runs that need not survive the process.
@@ -77,11 +77,14 @@ impl Store for MemoryStore {
     async fn journal(&self, run: &RunId, from_seq: u64, limit: usize) -> Result<Vec<JournalLine>> {
         let tables = self.tables();
         let lines = tables.known_run(run)?.lines.iter().enumerate();
-        Ok(lines
-            .skip(index(from_seq))
-            .take(limit)
-            .map(|(seq, (at_ms, bytes))| JournalLine { seq: seq as u64, at_ms: *at_ms, bytes: bytes.clone() })
-            .collect())
+        let mut bytes_before = 0;
+        let is_on_page = |(_, (_, bytes)): &(usize, &(i64, Vec<u8>))| {
+            let is_on_page = bytes_before < JOURNAL_PAGE_BYTES_MAX;
+            bytes_before += bytes.len();
+            is_on_page
+        };
+        let page = lines.skip(index(from_seq)).take(limit).take_while(is_on_page);
+        Ok(page.map(|(seq, (at_ms, bytes))| JournalLine { seq: seq as u64, at_ms: *at_ms, bytes: bytes.clone() }).collect())
     }
 
     async fn snapshot(&self, run: &RunId) -> Result<Option<SnapshotRow>> {

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use baton_store::{
-    Commit, Durability, Lease, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter, Result, Retention, RunFilter, SqliteSettings, SqliteStore,
-    Status, Store, StoreError,
+    CardFilter, Commit, Durability, Lease, NewMessage, NewNote, NewRun, NewSnapshot, NoteFilter, Result, Retention, RunFilter, SqliteSettings,
+    SqliteStore, Status, Store, StoreError,
 };
 use graph::{NoteScope, RunId, ThreadId, UserId};
 use rusqlite::Connection;
@@ -462,6 +463,43 @@ async fn deleting_gives_the_space_back() {
     assert_eq!(freed.bytes, after - last);
     assert!(last < all * 2 / 10, "{last} bytes are left of {after}");
     assert_eq!(journal(&store, "r8").await.len(), 200);
+}
+
+/// Before, each deletion waited for the reader, half a second at most, and everybody's writes with it.
+#[tokio::test]
+async fn a_deletion_does_not_wait_for_readers() {
+    let (_folder, path) = folder();
+    let store = open(&path).unwrap();
+    fill(&store, 3, 400).await;
+    let reader = Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT count(*) FROM runs").unwrap();
+    let began = Instant::now();
+    store.delete_thread(&"t0".into(), NOW).await.unwrap();
+    store.delete_thread(&"t1".into(), NOW).await.unwrap();
+    assert!(began.elapsed() < Duration::from_millis(400), "{:?}", began.elapsed());
+    reader.execute_batch("ROLLBACK").unwrap();
+    let is_cut = || bytes_of(&wal_of(&path)) == 0 && bytes_of(&path) < 2 * 400 * 1_024;
+    assert!(!is_cut());
+    while !is_cut() {
+        assert!(began.elapsed() < Duration::from_secs(60), "the files are not cut");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_preview_is_the_beginning_of_a_long_answer() {
+    let (_folder, path) = folder();
+    let store = open(&path).unwrap();
+    for (thread, content) in [("short", "ü".to_owned()), ("long", "😀".repeat(100_000)), ("empty", String::new())] {
+        let lease = start(&store, thread, thread).await;
+        let mut commit = Commit::new(thread.into(), lease, NOW, 0);
+        commit.messages = vec![NewMessage { role: "assistant".to_owned(), content }];
+        store.commit(commit).await.unwrap();
+    }
+    let cards = store.cards(CardFilter { limit: 10, ..CardFilter::default() }).await.unwrap();
+    let mut previews: Vec<String> = cards.into_iter().map(|card| card.preview).collect();
+    previews.sort();
+    assert_eq!(previews, [String::new(), "ü".to_owned(), "😀".repeat(200)]);
 }
 
 #[tokio::test]

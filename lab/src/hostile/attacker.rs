@@ -26,41 +26,77 @@ const SLOW_BYTES: usize = 8 << 20;
 /// How often each form of an answer is asked for at the same time.
 const RENDERED: usize = 4;
 
+/// What an attacker does, one after the other and again from the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attack {
+    Documents,
+    Requests,
+    Flood,
+    HalfOpen,
+    Streams,
+    SlowBodies,
+    Guesses,
+}
+
+impl Attack {
+    /// All of them, by their names on the command line.
+    pub const ALL: [(&str, Attack); 7] = [
+        ("documents", Attack::Documents),
+        ("requests", Attack::Requests),
+        ("flood", Attack::Flood),
+        ("half-open", Attack::HalfOpen),
+        ("streams", Attack::Streams),
+        ("slow-bodies", Attack::SlowBodies),
+        ("guesses", Attack::Guesses),
+    ];
+}
+
 pub(super) struct Attacker {
     http: reqwest::Client,
     address: Ipv4Addr,
     url: String,
     user: String,
     token: String,
-    /// Where in the list of attacks this one begins, so that not all do the same.
-    from: usize,
+    attacks: Vec<Attack>,
     other: OtherUser,
     seen: Arc<Observations>,
 }
 
 impl Attacker {
-    pub(super) fn new(url: &str, user: &str, token: &str, from: usize, victim: &RegularUser, seen: Arc<Observations>) -> Attacker {
+    /// `number`: of this attacker among all. Each begins elsewhere in the list of attacks, so that not all do the same.
+    pub(super) fn new(
+        url: &str,
+        (user, token): (&str, &str),
+        number: usize,
+        attacks: &[Attack],
+        victim: &RegularUser,
+        seen: Arc<Observations>,
+    ) -> Attacker {
         // Each from an address of its own, as on a network; the regular users come from 127.0.0.1.
-        let address = Ipv4Addr::new(127, 0, 1, (from % 250) as u8 + 1);
+        let address = Ipv4Addr::new(127, 0, 1, (number % 250) as u8 + 1);
         let http = reqwest::Client::builder().no_proxy().timeout(PATIENCE).local_address(IpAddr::V4(address)).build().expect("a client can be made");
         let (thread, run) = victim.threads.last().cloned().unwrap_or_default();
         let other = OtherUser { user: victim.user.clone(), thread, run };
-        Attacker { http, address, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), from, other, seen }
+        let mut attacks = attacks.to_vec();
+        let begin = number % attacks.len().max(1);
+        attacks.rotate_left(begin);
+        Attacker { http, address, url: url.to_owned(), user: user.to_owned(), token: token.to_owned(), attacks, other, seen }
     }
 
     pub(super) async fn until(self, end: Instant) {
-        let mut round = self.from;
-        while Instant::now() < end {
-            match round % 7 {
-                0 => self.documents().await,
-                1 => self.requests().await,
-                2 => self.flood().await,
-                3 => self.half_open().await,
-                4 => self.streams().await,
-                5 => self.slow_bodies().await,
-                _ => self.guesses().await,
+        for attack in self.attacks.iter().cycle() {
+            if Instant::now() >= end {
+                return;
             }
-            round += 1;
+            match attack {
+                Attack::Documents => self.documents().await,
+                Attack::Requests => self.requests().await,
+                Attack::Flood => self.flood().await,
+                Attack::HalfOpen => self.half_open().await,
+                Attack::Streams => self.streams().await,
+                Attack::SlowBodies => self.slow_bodies().await,
+                Attack::Guesses => self.guesses().await,
+            }
         }
     }
 

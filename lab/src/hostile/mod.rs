@@ -18,6 +18,7 @@ mod documents;
 #[path = "../../hostile/requests.rs"]
 mod requests;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,6 +26,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+pub use attacker::Attack;
 use attacker::Attacker;
 use calm::RegularUser;
 use report::{Phase, Report};
@@ -35,6 +37,8 @@ pub struct Order {
     pub lasting: Duration,
     pub users: usize,
     pub hostile: usize,
+    /// What the hostile ones do.
+    pub attacks: Vec<Attack>,
     /// Limit on the data of the server's process, in bytes.
     pub memory_bytes_max: u64,
 }
@@ -48,7 +52,7 @@ pub(crate) struct Observations {
 #[derive(Default)]
 struct Inner {
     latencies: Vec<Duration>,
-    slowest: Vec<(Duration, String)>,
+    by_route: BTreeMap<String, Vec<Duration>>,
     errors: Vec<String>,
     errors_count: u64,
     leaks: Vec<String>,
@@ -58,7 +62,6 @@ struct Inner {
 
 /// Complaints that are kept word for word; all are counted.
 const WORDS_MAX: usize = 10;
-const SLOWEST_MAX: usize = 8;
 
 impl Observations {
     fn with<T>(&self, change: impl FnOnce(&mut Inner) -> T) -> T {
@@ -68,11 +71,7 @@ impl Observations {
     fn answered(&self, took: Duration, what: &str) {
         self.with(|inner| {
             inner.latencies.push(took);
-            // Ids are cut off: what counts is which route it was.
-            let route: String = what.split('/').take(3).collect::<Vec<_>>().join("/");
-            inner.slowest.push((took, route));
-            inner.slowest.sort_unstable_by(|one, other| other.cmp(one));
-            inner.slowest.truncate(SLOWEST_MAX);
+            inner.by_route.entry(route(what)).or_default().push(took);
         });
     }
 
@@ -108,6 +107,13 @@ impl Observations {
             }
         }
     }
+}
+
+/// The name of a request without what follows `?`, and with `_` in place of an id.
+fn route(what: &str) -> String {
+    let path = what.split('?').next().unwrap_or(what);
+    let is_id = |at: usize, part: &str| at == 3 && part != "notes.md";
+    path.split('/').enumerate().map(|(at, part)| if is_id(at, part) { "_" } else { part }).collect::<Vec<_>>().join("/")
 }
 
 const MARK: &str = "MARK-OF-";
@@ -146,11 +152,14 @@ pub async fn run(order: &Order) -> Result<Report, String> {
     let before = phase(&mut server, &seen, users(&seen, &stopped), Vec::new(), calm_for).await;
     let attacked = Arc::new(Observations::default());
     let (_stop, stopped) = watch::channel(false);
-    let attackers: Vec<Attacker> =
-        hostile.iter().enumerate().map(|(at, name)| Attacker::new(&url, name, &tokens[at], at, &first[at % first.len()], attacked.clone())).collect();
+    let attackers: Vec<Attacker> = hostile
+        .iter()
+        .enumerate()
+        .map(|(at, name)| Attacker::new(&url, (name.as_str(), tokens[at].as_str()), at, &order.attacks, &first[at % first.len()], attacked.clone()))
+        .collect();
     let under = phase(&mut server, &attacked, users(&attacked, &stopped), attackers, order.lasting - calm_for).await;
     Ok(Report {
-        order: format!("{} users, {} of them hostile, {} s", order.users, order.hostile, order.lasting.as_secs()),
+        order: format!("{} users, {} of them hostile, {} s, {:?}", order.users, order.hostile, order.lasting.as_secs(), order.attacks),
         warm_errors: warm.with(|inner| std::mem::take(&mut inner.errors)),
         before,
         under,
@@ -160,7 +169,7 @@ pub async fn run(order: &Order) -> Result<Report, String> {
 }
 
 /// Attackers are on machines of their own in life. Here each has a thread that yields to the others, so that the time it takes to prepare attacks and to read
-/// answers is not counted as waiting of those who are attacked.
+/// answers is not counted as waiting of those who are attacked. Relative to the priority of the whole.
 #[cfg(target_os = "linux")]
 const ATTACKER_NICE: i32 = 10;
 
@@ -171,7 +180,7 @@ fn attack(attacker: Attacker, end: Instant) -> tokio::task::AbortHandle {
     std::thread::spawn(move || {
         // Elsewhere the priority is that of the whole process.
         #[cfg(target_os = "linux")]
-        if let Err(error) = rustix::process::setpriority_process(None, ATTACKER_NICE) {
+        if let Err(error) = rustix::process::nice(ATTACKER_NICE) {
             eprintln!("an attacker keeps its priority: {error}");
         }
         // An error here is the end of the phase.
@@ -202,7 +211,7 @@ async fn phase(server: &mut Server, seen: &Arc<Observations>, users: Vec<Regular
     seen.with(|inner| Phase {
         seconds: started.elapsed().as_secs_f64(),
         latencies: std::mem::take(&mut inner.latencies),
-        slowest: std::mem::take(&mut inner.slowest),
+        by_route: std::mem::take(&mut inner.by_route),
         errors: std::mem::take(&mut inner.errors),
         errors_count: inner.errors_count,
         leaks: std::mem::take(&mut inner.leaks),

@@ -1,5 +1,6 @@
 //! What came of it, and how it is judged.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -16,8 +17,7 @@ pub struct Report {
 pub struct Phase {
     pub seconds: f64,
     pub latencies: Vec<Duration>,
-    /// The slowest answers, by route.
-    pub slowest: Vec<(Duration, String)>,
+    pub by_route: BTreeMap<String, Vec<Duration>>,
     pub errors: Vec<String>,
     pub errors_count: u64,
     pub leaks: Vec<String>,
@@ -29,12 +29,8 @@ pub struct Phase {
 }
 
 impl Phase {
-    /// The share of answers that were at least as fast.
     pub fn latency(&self, share: f64) -> Duration {
-        let mut all = self.latencies.clone();
-        all.sort_unstable();
-        let at = ((all.len() as f64 * share) as usize).min(all.len().saturating_sub(1));
-        all.get(at).copied().unwrap_or_default()
+        latency(&self.latencies, share)
     }
 
     /// The mean of a quarter of the samples.
@@ -44,6 +40,14 @@ impl Phase {
             if first { self.memory_kib.iter().take(count).copied().collect() } else { self.memory_kib.iter().rev().take(count).copied().collect() };
         part.iter().sum::<u64>() / part.len().max(1) as u64
     }
+}
+
+/// The latency that this share of the answers does not exceed.
+fn latency(all: &[Duration], share: f64) -> Duration {
+    let mut all = all.to_vec();
+    all.sort_unstable();
+    let at = ((all.len() as f64 * share) as usize).min(all.len().saturating_sub(1));
+    all.get(at).copied().unwrap_or_default()
 }
 
 /// By how much the last quarter may be above the second: caches fill up for some time.
@@ -86,7 +90,7 @@ fn empty() -> Phase {
     Phase {
         seconds: 0.0,
         latencies: Vec::new(),
-        slowest: Vec::new(),
+        by_route: BTreeMap::new(),
         errors: Vec::new(),
         errors_count: 0,
         leaks: Vec::new(),
@@ -117,8 +121,22 @@ impl fmt::Display for Report {
                 phase.peak_kib >> 10
             )?;
         }
-        let slowest = self.under.slowest.iter().map(|(took, route)| format!("{route} {} ms", took.as_millis()));
-        writeln!(f, "slowest under attack: {}", slowest.collect::<Vec<_>>().join(", "))?;
+        writeln!(f, "\nroute                               calm: answers  p50 ms  p99 ms   attacked: answers  p50 ms  p99 ms  max ms")?;
+        for (route, attacked) in &self.under.by_route {
+            let calm = self.before.by_route.get(route).map(Vec::as_slice).unwrap_or_default();
+            let ms = |all: &[Duration], share: f64| latency(all, share).as_secs_f64() * 1e3;
+            writeln!(
+                f,
+                "{route:<34} {:>14} {:>7.1} {:>7.1} {:>19} {:>7.1} {:>7.1} {:>7.1}",
+                calm.len(),
+                ms(calm, 0.5),
+                ms(calm, 0.99),
+                attacked.len(),
+                ms(attacked, 0.5),
+                ms(attacked, 0.99),
+                ms(attacked, 1.0)
+            )?;
+        }
         Ok(())
     }
 }

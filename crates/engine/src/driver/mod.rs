@@ -28,7 +28,7 @@ use crate::active::Active;
 use crate::attempt::{AttemptResult, PriorAttempt, perform_attempt};
 use crate::lease::LeaseRelease;
 use crate::open::guarded;
-use crate::{Control, EngineError, Inner, Result, trace};
+use crate::{Control, EngineError, Inner, Result, heavy, trace};
 
 /// A run in memory, and all that this process needs to drive it.
 pub(crate) struct Driver {
@@ -100,7 +100,15 @@ impl Driver {
 
     async fn run_loop(&mut self, mut first: Option<Next>) -> LoopEnd {
         loop {
-            let next = match first.take().map_or_else(|| guarded(&mut self.machine), Ok) {
+            let next = match first.take() {
+                Some(next) => Ok(next),
+                None => {
+                    // What the flow sees for the first time in this step.
+                    let bytes = self.commit.lines.iter().map(Vec::len).sum();
+                    heavy::step(bytes, || guarded(&mut self.machine)).await
+                }
+            };
+            let next = match next {
                 Ok(next) => next,
                 Err(e) => return LoopEnd::Crashed(e.to_string()),
             };

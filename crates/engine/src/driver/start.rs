@@ -161,6 +161,7 @@ impl Driver {
 fn spawn(driver: Driver, first: Option<Next>) {
     let (engine, active, run) = (driver.engine.clone(), driver.active.clone(), driver.commit.run.clone());
     let span = trace::run(driver.machine.facts());
+    let user = driver.machine.facts().context.user.clone();
     let driven = async move {
         // Panics of flows and effects are caught where they run. A panic here is a bug, and must not leave a run registered that is no longer driven.
         if let Err(panic) = AssertUnwindSafe(driver.drive(first)).catch_unwind().await {
@@ -170,6 +171,7 @@ fn spawn(driver: Driver, first: Option<Next>) {
             active.at.send_replace(RunState::Lost(EngineError::Crashed { run, why }));
         }
     };
+    let driven = store::reading_for(user, driven);
     match span {
         None => tokio::spawn(driven),
         Some(span) => tokio::spawn(driven.instrument(span)),

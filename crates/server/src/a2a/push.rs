@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use graph::{RunId, UserId};
@@ -29,6 +29,7 @@ pub(crate) const OPEN: &str = "a2a.push";
 /// The record kind of tasks that are over.
 pub(crate) const DONE: &str = "a2a.push.done";
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
+const PAUSE_MAX: Duration = Duration::from_secs(60);
 const DONE_KEPT_MS: i64 = 24 * 60 * 60 * 1_000;
 const CONFIGS_MAX: usize = 10;
 /// Notifications of one user that are sent at the same time, so that one whose addresses answer slowly leaves places for the others.
@@ -146,11 +147,18 @@ pub(super) fn spawn(a2a: &A2a) {
 async fn keep_sending(inner: Weak<Inner>) {
     loop {
         let Some(a2a) = inner.upgrade().map(A2a) else { return };
+        let began = Instant::now();
         if let Err(problem) = send_due(&a2a).await {
             tracing::debug!("push notifications could not be looked at: {}", problem.message);
         }
+        tokio::time::sleep(pause_after(began.elapsed())).await;
         let _ = tokio::time::timeout(LOOK_AGAIN, a2a.0.push.due.notified()).await;
     }
+}
+
+/// Looking takes a tenth of the time at most, however many configurations somebody has and however often their tasks rest.
+fn pause_after(took: Duration) -> Duration {
+    (took * 9).min(PAUSE_MAX)
 }
 
 async fn send_due(a2a: &A2a) -> Result<(), Problem> {
@@ -243,6 +251,13 @@ async fn forget_old(a2a: &A2a, user: &UserId) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_look_is_followed_by_a_longer_pause() {
+        assert_eq!(pause_after(Duration::from_millis(1)), Duration::from_millis(9));
+        assert_eq!(pause_after(Duration::from_secs(5)), Duration::from_secs(45));
+        assert_eq!(pause_after(Duration::from_secs(600)), PAUSE_MAX);
+    }
 
     #[test]
     fn one_user_leaves_places_for_the_others() {

@@ -5,6 +5,7 @@
 //! numbers that are cited. Where no model was, passages are found by their source alone.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
 
 use axum::extract::{Path, State};
 use axum::http::header;
@@ -24,8 +25,8 @@ use crate::problem::Problem;
 use crate::rendering::Renderer;
 
 /// Answers that are put together, and files that are made of them.
-static RENDERER: Renderer = Renderer::new(2);
-static EXPORTER: Renderer = Renderer::new(2);
+static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
+static EXPORTER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
 /// Sentences of one answer that are reported. Flows cut answers before that; runs of older versions may have more.
 const SENTENCES_MAX: usize = 5_000;
 
@@ -132,10 +133,9 @@ async fn answer(api: &Api, who: &Identity, run: &str) -> Result<(RunRow, api::An
     };
     let api = api.clone();
     // Replaying a run and rendering its answer take a while for long ones.
-    let runtime = tokio::runtime::Handle::current();
     place
-        .run(move || {
-            let past = runtime.block_on(tree_history(&api.0.engine, &row.run));
+        .run_async(async move {
+            let past = tree_history(&api.0.engine, &row.run).await;
             let (answer, replies) = assemble(&api, &row, output, &past);
             (row, answer, replies)
         })

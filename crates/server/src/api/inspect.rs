@@ -1,12 +1,14 @@
 //! What authors of flows look at: the state of a run at each step and what changed, what its nodes used, and its journal.
 
+use std::sync::LazyLock;
+
 use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use engine::Steps;
 use serde::Deserialize;
 use serde_json::Value;
 use store::RunRow;
-use tokio::runtime::Handle;
 use wire::inspect as api;
 
 use super::Api;
@@ -22,11 +24,13 @@ const READ_AT_ONCE: usize = 4;
 /// Bytes of a journal in one answer; a longer line stands alone.
 const LINES_BYTES_MAX: usize = 4 << 20;
 /// One run is followed at once: each may take much memory, and a processor for a while.
-static FOLLOWER: Renderer = Renderer::new(1);
+/// So are pages of journals parsed: one of each user.
+static JOURNALS: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
+static FOLLOWER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(1));
 
 pub(super) async fn steps(State(api): State<Api>, Extension(who): Extension<Identity>, Path(run): Path<String>) -> Result<Json<api::Steps>, Problem> {
     let row = api.run(&who, &run).await?;
-    let found = followed(&api, &who, &row).await?;
+    let found = followed(&api, &who, &row, |found| found).await?;
     let mut nodes: Vec<api::NodeCost> = Vec::new();
     let mut steps = Vec::with_capacity(found.steps.len());
     for step in found.steps {
@@ -55,19 +59,27 @@ pub(super) async fn state(
 ) -> Result<Json<api::StepState>, Problem> {
     let row = api.run(&who, &run).await?;
     let number: u64 = step.parse().map_err(|_| Problem::not_found("step"))?;
-    let mut steps = followed(&api, &who, &row).await?.steps;
-    let at = steps.iter().position(|step| step.step == number).ok_or_else(|| Problem::not_found("step"))?;
-    let before = at.checked_sub(1).map(|before| std::mem::take(&mut steps[before].state));
-    let engine::Step { node, state, .. } = steps.swap_remove(at);
-    let changes = before.map(|before| engine::changes(&before, &state)).unwrap_or_default();
-    let changes = changes.into_iter().map(|one| api::StateChange { path: one.path, before: one.before, after: one.after }).collect();
-    Ok(Json(api::StepState { step: number, node, state, changes }))
+    let shown = followed(&api, &who, &row, move |found| {
+        let mut steps = found.steps;
+        let at = steps.iter().position(|step| step.step == number)?;
+        let before = at.checked_sub(1).map(|before| std::mem::take(&mut steps[before].state));
+        let engine::Step { node, state, .. } = steps.swap_remove(at);
+        let changes = before.map(|before| engine::changes(&before, &state)).unwrap_or_default();
+        let changes = changes.into_iter().map(|one| api::StateChange { path: one.path, before: one.before, after: one.after }).collect();
+        Some(api::StepState { step: number, node, state, changes })
+    });
+    shown.await?.map(Json).ok_or_else(|| Problem::not_found("step"))
 }
 
-async fn followed(api: &Api, who: &Identity, row: &RunRow) -> Result<Steps, Problem> {
-    let (api, run, runtime) = (api.clone(), row.run.clone(), Handle::current());
-    let follow = move || runtime.block_on(Steps::of(&**api.0.engine.store(), api.0.engine.flows(), &run));
-    Ok(FOLLOWER.run(&who.user, follow).await??)
+/// What `then` makes of the steps of a run, beside the runtime: states have megabytes each.
+async fn followed<T, F>(api: &Api, who: &Identity, row: &RunRow, then: F) -> Result<T, Problem>
+where
+    T: Send + 'static,
+    F: FnOnce(Steps) -> T + Send + 'static,
+{
+    let (api, run) = (api.clone(), row.run.clone());
+    let follow = async move { Steps::of(&**api.0.engine.store(), api.0.engine.flows(), &run).await.map(then) };
+    Ok(FOLLOWER.place(&who.user).await?.run_async(follow).await??)
 }
 
 /// Lines from a number on, and where to go on. A few are read at a time: each may have megabytes, and only so many are shown.
@@ -75,7 +87,7 @@ async fn journal_page(store: &dyn store::Store, run: &graph::RunId, from: u64) -
     let (mut lines, mut bytes) = (Vec::new(), 0);
     while lines.len() < LINES_MAX {
         let page = store.journal(run, from + lines.len() as u64, READ_AT_ONCE).await?;
-        let is_last = page.len() < READ_AT_ONCE;
+        let is_last = store::JournalLine::is_last_page(&page, READ_AT_ONCE);
         for line in page {
             bytes += line.bytes.len();
             if bytes > LINES_BYTES_MAX && !lines.is_empty() {
@@ -102,13 +114,19 @@ pub(super) async fn journal(
     Extension(who): Extension<Identity>,
     Path(run): Path<String>,
     QueryParams(page): QueryParams<Page>,
-) -> Result<Json<api::Journal>, Problem> {
+) -> Result<Response, Problem> {
     let row = api.run(&who, &run).await?;
     let from = page.from.unwrap_or(0);
-    let (lines, next) = journal_page(&**api.0.engine.store(), &row.run, from).await?;
-    let line = |line: store::JournalLine| {
-        let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
-        api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }
-    };
-    Ok(Json(api::Journal { lines: lines.into_iter().map(line).collect(), next }))
+    // Beside the runtime, and one page of each user at a time: each has megabytes, and more once it is parsed.
+    let place = JOURNALS.place(&who.user).await?;
+    let page = place.run_async(async move {
+        let (lines, next) = journal_page(&**api.0.engine.store(), &row.run, from).await?;
+        let line = |line: store::JournalLine| {
+            let entry = serde_json::from_slice(&line.bytes).unwrap_or_else(|error| Value::String(format!("the line cannot be read: {error}")));
+            api::JournalLine { seq: line.seq, at_ms: line.at_ms, entry }
+        };
+        let journal = api::Journal { lines: lines.into_iter().map(line).collect(), next };
+        Ok::<_, Problem>(Json(journal).into_response())
+    });
+    page.await?
 }

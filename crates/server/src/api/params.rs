@@ -29,7 +29,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
         if !text.trim_ascii_start().starts_with(b"{") {
             return Err(Problem::invalid("the body must be a JSON object"));
         }
-        serde_json::from_slice(text).map(JsonBody).map_err(|error| match error.classify() {
+        let read = engine::in_place(text.len(), || serde_json::from_slice(text));
+        read.map(JsonBody).map_err(|error: serde_json::Error| match error.classify() {
             serde_json::error::Category::Data => Problem::invalid(error.to_string()),
             _ => Problem::new(StatusCode::BAD_REQUEST, "invalid", format!("the body is no JSON: {error}")),
         })

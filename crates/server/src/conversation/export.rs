@@ -2,12 +2,12 @@
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
 
 use engine::result_of;
 use evidence::Source;
 use graph::{Outcome, RunId, UserId};
 use store::{RunRow, Store, ThreadRow};
-use tokio::runtime::Handle;
 
 use super::branches;
 use super::messages::Steps;
@@ -22,7 +22,7 @@ const TURNS_MAX: usize = 500;
 const TEXT_BYTES_MAX: usize = 4 << 20;
 /// A longer text in brackets is no citation.
 const CITATION_BYTES_MAX: usize = 200;
-static RENDERER: Renderer = Renderer::new(2);
+static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
 const HEADING_CHARS_MAX: usize = 300;
 
 /// One turn, as readers see it.
@@ -57,8 +57,8 @@ pub(crate) async fn turns(store: &dyn Store, thread: &ThreadRow, runs: Option<Ve
 
 /// The same beside the runtime: outcomes of runs have megabytes each.
 pub(crate) async fn turns_beside(api: &Api, user: &UserId, thread: &ThreadRow, runs: Option<Vec<RunId>>) -> Result<Vec<TurnText>, Problem> {
-    let (api, thread, runtime) = (api.clone(), thread.clone(), Handle::current());
-    RENDERER.run(user, move || runtime.block_on(turns(&**api.0.engine.store(), &thread, runs))).await?
+    let (api, thread) = (api.clone(), thread.clone());
+    RENDERER.place(user).await?.run_async(async move { turns(&**api.0.engine.store(), &thread, runs).await }).await?
 }
 
 /// The questions of these runs.

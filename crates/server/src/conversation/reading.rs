@@ -1,12 +1,12 @@
 //! The page behind a link: questions, answers and the names of sources, as plain HTML without scripts.
 
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use axum::body::Body;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::export::{TurnText, turns};
@@ -18,7 +18,7 @@ use crate::problem::Problem;
 use crate::rendering::Renderer;
 
 /// Anybody may ask for these pages, so that few are made at once, and one of each owner.
-static RENDERER: Renderer = Renderer::new(2);
+static RENDERER: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
 /// Pages that are made, or made and not read to their end. Each may have some megabytes.
 const PAGES_MAX: usize = 24;
 static PAGES: Semaphore = Semaphore::const_new(PAGES_MAX);
@@ -44,10 +44,10 @@ pub(crate) async fn show(State(api): State<Api>, Path(token): Path<String>, requ
     let place = PAGES.try_acquire().map_err(|_| Problem::too_many("too many shared conversations are being read; try again later", RETRY_SECONDS))?;
     let title = details::of(store, &thread).await?.title.unwrap_or_else(|| thread.title.clone());
     let owner = thread.user.clone().unwrap_or_default();
-    let (api, runtime) = (api.clone(), Handle::current());
+    let api = api.clone();
     // Outcomes of runs have megabytes each, so that they are read beside the runtime too.
-    let page = RENDERER.run(&owner, move || {
-        let turns = runtime.block_on(turns(&**api.0.engine.store(), &thread, Some(runs)))?;
+    let page = RENDERER.place(&owner).await?.run_async(async move {
+        let turns = turns(&**api.0.engine.store(), &thread, Some(runs)).await?;
         let body: String = turns.iter().map(|turn| article(turn, &|markdown| api.0.backend.html(markdown))).collect();
         Ok::<_, Problem>(page(StatusCode::OK, &title, &body))
     });

@@ -111,7 +111,7 @@ impl Hubs {
                 let hub = Arc::new(Hub { run: run.clone(), state: Mutex::default(), live: to });
                 all.insert(run.clone(), Arc::downgrade(&hub));
                 let family = TreeWatcher::watch(&self.engine, thread, run, SeenCounts::new(), WatchScope::All);
-                tokio::spawn(self.clone().pump(hub.clone(), family));
+                tokio::spawn(store::reading_likewise(self.clone().pump(hub.clone(), family)));
                 (hub, live)
             }
         };

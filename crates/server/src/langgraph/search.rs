@@ -11,12 +11,15 @@ use store::CardFilter;
 use wire::langgraph::ThreadStatus;
 
 use super::records::{self, StoredRecord, THREAD};
+use super::state_api::{beside, json_bytes};
 use super::threads::{Thread, ThreadRecord, status_of};
 use super::{Answer, LangGraph, contains, ids, invalid, limit_of, page, read_or_default};
 use crate::guard::Identity;
 use crate::langserve::{Caller, RawJson, Refused, json_of};
 use crate::problem::Problem;
 
+/// Of the threads of one response; further ones come with an offset.
+const PAGE_BYTES_MAX: usize = 8 << 20;
 /// Conversations that are looked through, the most recently used.
 const CARDS_MAX: usize = 5_000;
 
@@ -36,17 +39,26 @@ pub(super) struct Search {
 
 pub(super) async fn threads(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Answer {
     let search: Search = read_or_default(&body)?;
-    let found = found(&graph, &caller.who, &search).await?;
-    let total = found.len();
-    let mut shown = Vec::new();
-    for thread in found.into_iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)) {
-        let Value::Object(mut thread) = graph.thread_json(&thread).await? else { continue };
-        if let Some(select) = &search.select {
-            thread.retain(|name, _| select.contains(name));
+    let who = caller.who.clone();
+    // Each has its whole conversation.
+    beside(&who, async move {
+        let found = found(&graph, &caller.who, &search).await?;
+        let total = found.len();
+        let (mut shown, mut bytes) = (Vec::new(), 0);
+        for thread in found.into_iter().skip(search.offset.unwrap_or(0)).take(limit_of(search.limit)) {
+            let Value::Object(mut thread) = graph.thread_json(&thread).await? else { continue };
+            if let Some(select) = &search.select {
+                thread.retain(|name, _| select.contains(name));
+            }
+            bytes += json_bytes(&thread);
+            if bytes > PAGE_BYTES_MAX && !shown.is_empty() {
+                break;
+            }
+            shown.push(thread);
         }
-        shown.push(thread);
-    }
-    Ok(page(total, &shown))
+        Ok(page(total, &shown))
+    })
+    .await
 }
 
 pub(super) async fn count_threads(State(graph): State<LangGraph>, caller: Caller, RawJson(body): RawJson) -> Result<Response, Refused> {

@@ -21,6 +21,7 @@ use crate::problem::Problem;
 
 /// Messages of a conversation that are read, the newest.
 const MESSAGES_MAX: u64 = 2_000;
+const MESSAGES_BYTES_MAX: usize = 16 << 20;
 
 /// A message of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,8 +144,7 @@ impl LangGraph {
     async fn messages_in(&self, thread: &Thread, branch: Option<&Branch>) -> Result<Vec<MessageRow>, Refused> {
         let Some(row) = &thread.row else { return Ok(Vec::new()) };
         let from = branch.map_or(0, |branch| branch.since_seq).max(row.messages.saturating_sub(MESSAGES_MAX));
-        let limit = usize::try_from(MESSAGES_MAX).unwrap_or(usize::MAX);
-        let mut rows = self.store().messages(&thread.engine, from, limit).await.map_err(Problem::from)?;
+        let mut rows = store::newest_messages(self.store(), row, from, MESSAGES_BYTES_MAX, usize::MAX).await.map_err(Problem::from)?;
         rows.retain(|row| !thread.is_hidden(&row.run));
         Ok(rows)
     }

@@ -1,6 +1,7 @@
 //! State and history of a thread, and changing the state.
 
 use std::collections::HashMap;
+use std::sync::LazyLock;
 
 use axum::Router;
 use axum::extract::{Path, State};
@@ -11,7 +12,6 @@ use graph::{Event, Outcome};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use store::{RunRow, Status};
-use tokio::runtime::Handle;
 use wire::langgraph::Checkpoint;
 use wire::langserve::{Message, MessageKind};
 
@@ -276,12 +276,11 @@ pub(super) fn add_messages(old: Vec<Message>, new: Vec<Message>) -> Vec<Message>
 }
 
 /// States are made of whole journals: beside the runtime, a few at once, and one of each user.
-static STATES: Renderer = Renderer::new(2);
+static STATES: LazyLock<Renderer> = LazyLock::new(|| Renderer::new(2));
 
 /// Answers beside the runtime.
-async fn beside<F: Future<Output = Answer> + Send + 'static>(who: &Identity, answer: F) -> Answer {
-    let runtime = Handle::current();
-    STATES.run(&who.user, move || runtime.block_on(answer)).await?
+pub(super) async fn beside<F: Future<Output = Answer> + Send + 'static>(who: &Identity, answer: F) -> Answer {
+    STATES.place(&who.user).await?.run_async(answer).await?
 }
 
 async fn show(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>) -> Answer {
@@ -399,18 +398,20 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQ
     if let Some(branch) = thread.branch()
         && runs.first().is_none_or(|head| branch.at_ms > head.created_ms)
     {
-        let edited = graph.edited(&thread, runs.first()).await?;
+        let head = graph.head(&thread).await?;
+        let edited = graph.edited(&thread, head.as_ref()).await?;
         match is_after {
             false => states.push(edited.json(&thread.id)),
             true => is_after = before.as_deref() != Some(&edited.id.to_string()),
         }
     }
     let mut bytes = 0;
-    'runs: for row in &runs {
+    'runs: for row in runs {
         if states.len() >= limit {
             break;
         }
-        for moment in graph.moments(&thread, row).await?.iter().rev() {
+        let row = graph.whole(row).await?;
+        for moment in graph.moments(&thread, &row).await?.iter().rev() {
             if is_after {
                 is_after = before.as_deref() != Some(&moment.id.to_string());
             } else if fits(&moment.metadata) {
@@ -427,7 +428,7 @@ async fn history_of(graph: &LangGraph, caller: &Caller, id: &str, past: HistoryQ
 }
 
 /// The length of a value as JSON, without making it.
-fn json_bytes(value: &impl serde::Serialize) -> usize {
+pub(super) fn json_bytes(value: &impl serde::Serialize) -> usize {
     struct Count(usize);
     impl std::io::Write for Count {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {

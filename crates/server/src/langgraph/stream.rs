@@ -141,7 +141,7 @@ pub(super) fn follow(
     let Some(family) = started.family.take() else { return Err(crate::problem::Problem::internal(&"a stream without events").into()) };
     let (to, receiver) = mpsc::channel::<Bytes>(BEHIND_MAX);
     let task = StreamTask::new(graph, &caller.who.user, &started, (modes, has_subgraphs), from, to);
-    tokio::spawn(task.write(family).in_current_span());
+    tokio::spawn(store::reading_likewise(task.write(family)).in_current_span());
     Ok(located(response(receiver, open), &started, "stream"))
 }
 

@@ -189,7 +189,7 @@ async fn join(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<Str
             task.take_up(thread, row, from).await?;
         }
     }
-    tokio::spawn(task.write().in_current_span());
+    tokio::spawn(store::reading_likewise(task.write()).in_current_span());
     Ok(stream::response(receiver, open))
 }
 
@@ -341,6 +341,7 @@ impl ThreadTask {
         }
         let rows = self.graph.runs_of(&thread, None, RUNS_MAX).await?;
         let Some(row) = rows.into_iter().rev().find(is_next) else { return Ok(Next::None) };
+        let row = self.graph.whole(row).await?;
         self.pass(&row);
         if self.modes.shown() == Shown::Nothing {
             return Ok(Next::None);

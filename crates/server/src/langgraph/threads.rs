@@ -21,6 +21,8 @@ use crate::problem::Problem;
 
 /// Runs that were rolled back and are remembered as such, of one thread.
 const HIDDEN_MAX: usize = 200;
+/// Of a run in a list.
+const OUTCOME_BYTES_MAX: usize = 16 << 10;
 
 pub(super) fn routes() -> Router<LangGraph> {
     Router::new()
@@ -136,10 +138,21 @@ impl LangGraph {
         if thread.row.is_none() {
             return Ok(None);
         }
-        Ok(self.runs_of(thread, None, 1).await?.pop())
+        match self.runs_of(thread, None, 1).await?.pop() {
+            Some(head) => Ok(Some(self.whole(head).await?)),
+            None => Ok(None),
+        }
     }
 
-    /// Newest first; the runs that other runs started are not among them.
+    /// A run out of a list, with its outcome however long that is.
+    pub(super) async fn whole(&self, row: RunRow) -> Result<RunRow, Refused> {
+        if !row.status.is_over() || row.outcome.is_some() {
+            return Ok(row);
+        }
+        Ok(self.store().run(&row.run).await.map_err(Problem::from)?.unwrap_or(row))
+    }
+
+    /// Newest first, without long outcomes: a list of many of those would not fit into memory. The runs that other runs started are not among them.
     pub(super) async fn runs_of(&self, thread: &Thread, before: Option<&RunId>, limit: usize) -> Result<Vec<RunRow>, Refused> {
         let hidden = thread.record.as_ref().map_or(0, |record| record.value.hidden.len());
         let filter = RunFilter {
@@ -147,6 +160,7 @@ impl LangGraph {
             roots_only: true,
             before: before.cloned(),
             limit: limit + hidden,
+            outcome_bytes_max: Some(OUTCOME_BYTES_MAX),
             ..RunFilter::default()
         };
         let mut rows = self.store().runs(filter).await.map_err(Problem::from)?;

@@ -9,10 +9,13 @@ mod elicit;
 mod resources;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
+use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse as _, Response};
 use graph::UserId;
 use rmcp::model::{
@@ -26,7 +29,7 @@ use rmcp::{ServerHandler, model::ElicitationAction};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use turns::{Owner, TurnLimits, Turns};
 
 use crate::api::Api;
 use crate::guard::Identity;
@@ -35,20 +38,43 @@ use crate::oidc;
 use crate::problem::Problem;
 use crate::turn::{self, Answered, StartedTurn, Turn, TurnEvent, TurnHeaders, TurnOutcome};
 
-/// Sessions at the same time; idle ones end after some minutes.
+/// Sessions at the same time, of all users and of one; idle ones end after some minutes.
 const SESSIONS_MAX: usize = 256;
+const SESSIONS_OF_USER_MAX: usize = 32;
+const SESSION_HEADER: &str = "mcp-session-id";
 /// The tool that takes an answer to a question of a run.
 const ANSWER: &str = "answer_question";
 /// Questions in one call.
 const QUESTIONS_MAX: usize = 20;
 
 pub(crate) fn routes(api: &Api) -> Router {
-    let (api, places) = (api.clone(), Arc::new(Semaphore::new(SESSIONS_MAX)));
-    let make = move || match places.clone().try_acquire_owned() {
-        Ok(place) => Ok(Flows { api: api.clone(), who: None, _place: Some(place) }),
-        Err(_) => Err(std::io::Error::other(format!("all {SESSIONS_MAX} sessions are open; try again later"))),
+    let (api, places) = (api.clone(), session_places());
+    let of_sessions = places.clone();
+    // Called while a request is handled, which is read for its user.
+    let make = move || match of_sessions.try_take(&session_owner()) {
+        Some(place) => Ok(Flows { api: api.clone(), who: None, _place: Some(place) }),
+        None => Err(std::io::Error::other("too many sessions are open; try again later")),
     };
-    Router::new().route_service("/mcp", mcp::fallible_service(make))
+    Router::new().route_service("/mcp", mcp::fallible_service(make)).layer(from_fn_with_state(places, admitted))
+}
+
+fn session_places() -> Arc<Turns> {
+    let (at_once_max, of_owner_max) = (SESSIONS_MAX, SESSIONS_OF_USER_MAX);
+    Turns::new(TurnLimits { at_once_max, of_owner_max, light_max: Duration::MAX, ..TurnLimits::one_each(SESSIONS_MAX) })
+}
+
+fn session_owner() -> Owner {
+    store::reader().map(|user| user.to_string())
+}
+
+/// Refuses a request that would need a session of its own where there is none left for its user: the transport has no status for that.
+async fn admitted(State(places): State<Arc<Turns>>, request: Request, next: Next) -> Response {
+    let has_session = request.headers().contains_key(SESSION_HEADER);
+    if !has_session && places.try_take(&session_owner()).is_none() {
+        let words = format!("{SESSIONS_OF_USER_MAX} of your sessions, or all {SESSIONS_MAX} of this server, are open; end one, or try again later");
+        return Problem::too_many(words, 5).into_response();
+    }
+    next.run(request).await
 }
 
 /// Where hosts learn how to sign in, without a token.
@@ -78,7 +104,7 @@ struct Flows {
     api: Api,
     /// The user of the session; over HTTP every request names its user.
     who: Option<Identity>,
-    _place: Option<OwnedSemaphorePermit>,
+    _place: Option<turns::Turn>,
 }
 
 #[derive(Deserialize)]
@@ -355,5 +381,25 @@ impl ServerHandler for Flows {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let who = self.who(&context)?;
         resources::read(&self.api, &who, &request.uri).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Before, one user could have all of them, and nobody else one.
+    #[tokio::test]
+    async fn one_user_leaves_sessions_for_the_others() {
+        let places = session_places();
+        let open = |user: &str| store::reading_for(UserId::from(user), async { places.try_take(&session_owner()) });
+        let mut held = Vec::new();
+        for _ in 0..SESSIONS_MAX {
+            held.extend(open("mallory").await);
+        }
+        assert_eq!(held.len(), SESSIONS_OF_USER_MAX);
+        assert!(open("ada").await.is_some());
+        held.pop();
+        assert!(open("mallory").await.is_some());
     }
 }

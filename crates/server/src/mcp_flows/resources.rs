@@ -18,6 +18,8 @@ use crate::problem::Problem;
 
 const DOCUMENTS: &str = "baton://documents/";
 const RUNS: &str = "baton://runs/";
+/// Of one document. The transport keeps what it sends in memory until it is read, as text of JSON.
+const DOCUMENT_BYTES_MAX: u64 = 1 << 20;
 /// The newest answers that are listed.
 const ANSWERS_MAX: usize = 50;
 
@@ -61,6 +63,12 @@ pub(super) async fn read(api: &Api, who: &Identity, uri: &str) -> Result<ReadRes
     if let Some(name) = uri.strip_prefix(DOCUMENTS) {
         let name = decoded(name).ok_or_else(missing)?;
         let name = name::plain(&name).map_err(|_| missing())?.to_owned();
+        let listed = api.0.backend.documents(&who.user).await.map_err(refused)?.files.into_iter().find(|file| file.name == name);
+        if listed.ok_or_else(missing)?.bytes > DOCUMENT_BYTES_MAX {
+            let words =
+                format!("{name} has more than {DOCUMENT_BYTES_MAX} bytes; ask a flow about it, or read it in parts from /api/documents/NAME?from=N");
+            return Err(ErrorData::invalid_params(words, None));
+        }
         let bytes = api.0.backend.document(&who.user, &name).await.map_err(refused)?;
         let contents = match String::from_utf8(bytes) {
             Ok(text) => ResourceContents::text(text, uri),

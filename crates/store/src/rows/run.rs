@@ -79,6 +79,16 @@ pub struct JournalLine {
     pub bytes: Vec<u8>,
 }
 
+/// A page of a journal ends with the line that brings it to so many bytes.
+pub const JOURNAL_PAGE_BYTES_MAX: usize = 8 << 20;
+
+impl JournalLine {
+    /// Whether a page that was read with this limit is the last one of its journal.
+    pub fn is_last_page(page: &[JournalLine], limit: usize) -> bool {
+        page.len() < limit && page.iter().map(|line| line.bytes.len()).sum::<usize>() < JOURNAL_PAGE_BYTES_MAX
+    }
+}
+
 /// The stored snapshot of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotRow {

@@ -2,21 +2,20 @@
 
 use graph::{RunId, ThreadId, UserId};
 use rusqlite::types::Value;
-use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use rusqlite::{Connection, MAIN_DB, OptionalExtension, Row, params_from_iter};
 
 use super::read::{number, unreadable, unsigned};
 use super::write::SqlResult;
 use crate::{CardFilter, CardRow, NewestRun, PREVIEW_CHARS_MAX, Status, StoreError, ThreadRow};
 
 pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> SqlResult<Vec<CardRow>> {
-    let mut sql = format!(
-        "SELECT threads.name, threads.title, messages, threads.created_ms, threads.updated_ms, user,
-             (SELECT substr(content, 1, {PREVIEW_CHARS_MAX}) FROM messages WHERE thread = threads.id AND role = 'assistant' ORDER BY seq DESC LIMIT 1),
+    let mut sql = "SELECT threads.name, threads.title, messages, threads.created_ms, threads.updated_ms, user,
+             (SELECT id FROM messages WHERE thread = threads.id AND role = 'assistant' ORDER BY seq DESC LIMIT 1),
              runs.name, runs.flow, runs.status
          FROM threads LEFT JOIN runs
              ON runs.id = (SELECT max(id) FROM runs WHERE thread = threads.id AND parent IS NULL)
          WHERE user IS NOT NULL"
-    );
+        .to_owned();
     let mut values: Vec<Value> = Vec::new();
     if let Some(user) = &filter.user {
         sql += " AND user = ?";
@@ -42,7 +41,19 @@ pub(super) fn cards(rows: &Connection, filter: &CardFilter) -> SqlResult<Vec<Car
     }
     sql += " ORDER BY threads.updated_ms DESC, threads.id DESC LIMIT ?";
     values.push(Value::from(number(filter.limit as u64)));
-    Ok(rows.prepare_cached(&sql)?.query_map(params_from_iter(values), card)?.collect::<rusqlite::Result<_>>()?)
+    let found: Vec<(CardRow, Option<i64>)> =
+        rows.prepare_cached(&sql)?.query_map(params_from_iter(values), card)?.collect::<rusqlite::Result<_>>()?;
+    found.into_iter().map(|(card, answer)| Ok(CardRow { preview: answer.map_or(Ok(String::new()), |id| preview(rows, id))?, ..card })).collect()
+}
+
+/// How a message begins. Of a long one, nothing else is read: as a column it would be read as a whole.
+fn preview(rows: &Connection, message: i64) -> rusqlite::Result<String> {
+    const CHAR_BYTES_MAX: usize = 4;
+    let content = rows.blob_open(MAIN_DB, "messages", "content", message, true)?;
+    let mut begin = [0; PREVIEW_CHARS_MAX * CHAR_BYTES_MAX];
+    let read = content.read_at(&mut begin, 0)?;
+    // The last character may have been cut.
+    Ok(String::from_utf8_lossy(&begin[..read]).chars().take(PREVIEW_CHARS_MAX).collect())
 }
 
 fn place(rows: &Connection, thread: &ThreadId) -> SqlResult<(i64, i64)> {
@@ -53,7 +64,8 @@ fn place(rows: &Connection, thread: &ThreadId) -> SqlResult<(i64, i64)> {
     Ok(found.ok_or_else(|| StoreError::NoThread { thread: thread.clone() })?)
 }
 
-fn card(row: &Row<'_>) -> rusqlite::Result<CardRow> {
+/// Without the preview, but with the message that it is of.
+fn card(row: &Row<'_>) -> rusqlite::Result<(CardRow, Option<i64>)> {
     let thread = ThreadRow {
         thread: ThreadId::from(row.get::<_, String>(0)?),
         title: row.get(1)?,
@@ -70,5 +82,5 @@ fn card(row: &Row<'_>) -> rusqlite::Result<CardRow> {
             Some(NewestRun { run: RunId::from(run), flow: row.get(8)?, status: Status::parse(&status).ok_or_else(unknown)? })
         }
     };
-    Ok(CardRow { thread, preview: row.get::<_, Option<String>>(6)?.unwrap_or_default(), newest })
+    Ok((CardRow { thread, preview: String::new(), newest }, row.get(6)?))
 }

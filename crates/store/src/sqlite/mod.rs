@@ -72,13 +72,18 @@ impl SqliteStore {
         Ok(SqliteStore { writer: Writer::start(connection, path.clone())?, readers: Readers::new(path.clone()), path })
     }
 
-    /// Sweeps up after deletions and gives the pages back, in pieces small enough for other writers to come between.
-    async fn give_back(&self, files_bytes: u64, mut freed: DeletionReport) -> Result<DeletionReport> {
+    /// Sweeps up after deletions and gives the pages back.
+    async fn give_back(&self, files_bytes: u64, freed: DeletionReport) -> Result<DeletionReport> {
+        self.sweep().await?;
+        self.writer.checkpoint().await?;
+        Ok(DeletionReport { bytes: files_bytes.saturating_sub(self.files_bytes()), ..freed })
+    }
+
+    /// In pieces small enough for other writers to come between.
+    async fn sweep(&self) -> Result<()> {
         while self.writer.write(0, |tables| tables.sweep()).await? {}
         while self.writer.write(0, |tables| tables.vacuum()).await? {}
-        self.writer.checkpoint().await?;
-        freed.bytes = files_bytes.saturating_sub(self.files_bytes());
-        Ok(freed)
+        Ok(())
     }
 
     fn files_bytes(&self) -> u64 {
@@ -291,8 +296,17 @@ impl Store for SqliteStore {
         let files_bytes = self.files_bytes();
         let deleted = vec![thread.clone()];
         let thread = thread.clone();
-        let runs = self.writer.write(0, move |tables| tables.delete_thread(&thread, now_ms)).await?;
-        self.give_back(files_bytes, DeletionReport { deleted, threads: 1, runs, bytes: 0 }).await
+        // Of a short thread everything is done in one transaction.
+        let delete = self.writer.write(0, move |tables| {
+            let runs = tables.delete_thread(&thread, now_ms)?;
+            Ok((runs, tables.sweep()? || tables.vacuum()?))
+        });
+        let (runs, has_more) = delete.await?;
+        if has_more {
+            self.sweep().await?;
+        }
+        self.writer.cut().await?;
+        Ok(DeletionReport { deleted, threads: 1, runs, bytes: files_bytes.saturating_sub(self.files_bytes()) })
     }
 }
 

@@ -2,21 +2,35 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use graph::{RunId, TaskId, ThreadId, UserId};
 use rusqlite::types::{Type, Value};
 use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
 use tokio::sync::Semaphore;
+use turns::{Turn, TurnLimits, Turns};
 
 use super::fault::WithPath;
 use super::open::open_reader;
 use super::write::SqlResult;
-use crate::{Intent, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
+use crate::reading_for::reader;
+use crate::{Intent, JOURNAL_PAGE_BYTES_MAX, JournalLine, MessageRow, Result, RunFilter, RunRow, Signal, SnapshotRow, Status, StoreError, ThreadRow};
 
 /// Reads at once; more of them wait their turn, without blocking a thread.
 const READERS_MAX: usize = 6;
 /// Long reads at once: lists, journals and messages, which may be megabytes. The rest is left to reads of one row, which nobody should wait for.
 const LONG_READS_MAX: usize = 3;
+/// How reads for users are shared among them; those of the program itself wait for nobody's turn. A user who read for more than a twentieth of the
+/// last seconds is heavy, and heavy users together leave one of the long reads to others. How many wait is bounded by the requests and runs of a user.
+const READ_TURNS: TurnLimits = TurnLimits {
+    at_once_max: READERS_MAX,
+    of_owner_max: 2,
+    of_heavy_max: LONG_READS_MAX - 1,
+    light_max: Duration::from_millis(500),
+    half_life: Duration::from_secs(7),
+    waiting_max: usize::MAX,
+    all_for_one: true,
+};
 
 pub(super) struct Readers {
     path: Arc<Path>,
@@ -24,12 +38,13 @@ pub(super) struct Readers {
     idle: Arc<Mutex<Vec<Connection>>>,
     permits: Arc<Semaphore>,
     long_reads: Semaphore,
+    turns: Arc<Turns>,
 }
 
 impl Readers {
     pub(super) fn new(path: Arc<Path>) -> Self {
         let (permits, long_reads) = (Arc::new(Semaphore::new(READERS_MAX)), Semaphore::new(LONG_READS_MAX));
-        Readers { path, idle: Arc::default(), permits, long_reads }
+        Readers { path, idle: Arc::default(), permits, long_reads, turns: Turns::new(READ_TURNS) }
     }
 
     /// As [`Readers::read`], for what may read megabytes.
@@ -38,12 +53,28 @@ impl Readers {
         T: Send + 'static,
         F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
     {
+        let turn = self.turn().await?;
         let _permit = self.long_reads.acquire().await.map_err(|_| StoreError::Closed)?;
-        self.read(look).await
+        self.read_in(turn, look).await
     }
 
     /// Looks at one moment of the database, on a thread where blocking is fine.
     pub(super) async fn read<T, F>(&self, look: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
+    {
+        let turn = self.turn().await?;
+        self.read_in(turn, look).await
+    }
+
+    /// A turn of the user for whom is read.
+    async fn turn(&self) -> Result<Option<Turn>> {
+        let Some(user) = reader() else { return Ok(None) };
+        self.turns.take(Some(user.to_string())).await.map(Some).map_err(|turns::Full| StoreError::Closed)
+    }
+
+    async fn read_in<T, F>(&self, turn: Option<Turn>, look: F) -> Result<T>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> SqlResult<T> + Send + 'static,
@@ -59,7 +90,7 @@ impl Readers {
             let end = at_one_moment(&connection, look).named(&path);
             idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
             // Only now, so that the next caller finds the connection.
-            drop(permit);
+            drop((permit, turn));
             end
         });
         reading.await.unwrap_or(Err(StoreError::Closed))
@@ -140,8 +171,16 @@ pub(super) fn runs(rows: &Connection, filter: &RunFilter) -> SqlResult<Vec<RunRo
 pub(super) fn journal(rows: &Connection, run: &RunId, from_seq: u64, limit: usize) -> SqlResult<Vec<JournalLine>> {
     let run = run_id(rows, run)?;
     let mut select = rows.prepare_cached("SELECT seq, at_ms, bytes FROM journal WHERE run = ?1 AND seq >= ?2 ORDER BY seq LIMIT ?3")?;
-    let read = |row: &Row<'_>| Ok(JournalLine { seq: unsigned(row, 0)?, at_ms: row.get(1)?, bytes: row.get(2)? });
-    Ok(select.query_map([run, number(from_seq), number(limit as u64)], read)?.collect::<rusqlite::Result<_>>()?)
+    let mut found = select.query([run, number(from_seq), number(limit as u64)])?;
+    let (mut lines, mut bytes) = (Vec::new(), 0);
+    while bytes < JOURNAL_PAGE_BYTES_MAX
+        && let Some(row) = found.next()?
+    {
+        let line = JournalLine { seq: unsigned(row, 0)?, at_ms: row.get(1)?, bytes: row.get(2)? };
+        bytes += line.bytes.len();
+        lines.push(line);
+    }
+    Ok(lines)
 }
 
 pub(super) fn snapshot(rows: &Connection, run: &RunId) -> SqlResult<Option<SnapshotRow>> {
@@ -308,6 +347,42 @@ mod tests {
         assert!(starts.try_recv().is_err(), "no more long reads than {LONG_READS_MAX} at once");
         drop(ends);
         for one in long {
+            one.await.unwrap().unwrap();
+        }
+    }
+
+    /// Without turns of users, bob waits until one of mallory's two hundred reads has ended, and there are always more of them.
+    #[tokio::test]
+    async fn a_user_with_many_reads_does_not_keep_others_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path: Arc<Path> = folder.path().join("a.db").into();
+        Connection::open(&path).unwrap().execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE one (id INTEGER)").unwrap();
+        let readers = Arc::new(Readers::new(path));
+        fn count(rows: &Connection) -> SqlResult<i64> {
+            Ok(rows.query_row("SELECT count(*) FROM one", [], |row| row.get(0))?)
+        }
+        // Mallory is not alone.
+        assert_eq!(crate::reading_for(UserId::from("bob"), readers.read(count)).await.unwrap(), 0);
+        let (end, held) = tokio::sync::watch::channel(());
+        let of_mallory: Vec<_> = (0..200)
+            .map(|number| {
+                let (readers, mut held) = (readers.clone(), held.clone());
+                let wait = move |_: &Connection| {
+                    // The end of the sender ends it.
+                    let _ = tokio::runtime::Handle::current().block_on(held.changed());
+                    Ok(())
+                };
+                let read = async move { if number % 2 == 0 { readers.read_long(wait).await } else { readers.read(wait).await } };
+                tokio::spawn(crate::reading_for(UserId::from("mallory"), read))
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        let of_bob = async { (readers.read(count).await, readers.read_long(count).await) };
+        let read = tokio::time::timeout(Duration::from_secs(30), crate::reading_for(UserId::from("bob"), of_bob)).await;
+        assert_eq!(read.map(|(one, list)| (one.unwrap(), list.unwrap())), Ok((0, 0)));
+        assert_eq!(readers.read(count).await.unwrap(), 0, "nor the program itself");
+        drop(end);
+        for one in of_mallory {
             one.await.unwrap().unwrap();
         }
     }

@@ -12,8 +12,9 @@ use crate::{Retention, StoreError};
 
 /// Threads looked at in one transaction.
 const THREADS_MAX: usize = 128;
-/// Rows swept in one transaction.
+/// Rows swept in one transaction, and bytes of journal lines and messages: everybody else's writes wait meanwhile.
 const ROWS_MAX: usize = 512;
+const SWEPT_BYTES_MAX: i64 = 4 << 20;
 /// Pages moved in one transaction.
 const PAGES_MAX: u32 = 256;
 /// How long cutting the files waits for readers to look away.
@@ -103,12 +104,16 @@ impl Tables {
     /// Sweeps a piece of what was detached. Returns whether there may be more.
     pub(super) fn sweep(&mut self) -> SqlResult<bool> {
         let _zeroing = Zeroing::begin(&self.connection)?;
-        let mut left = ROWS_MAX;
+        let (mut left, mut bytes_left) = (ROWS_MAX, SWEPT_BYTES_MAX);
         while left > 0 {
             let run: Option<i64> =
                 self.connection.prepare_cached("SELECT run FROM swept_runs LIMIT 1")?.query_row([], |row| row.get(0)).optional()?;
             let Some(run) = run else { break };
-            left -= self.sweep_rows("DELETE FROM journal WHERE id IN (SELECT id FROM journal WHERE run = ?1 LIMIT ?2)", run, left)?;
+            let (rows, is_all) = self.sweep_rows("journal", ("run", run), "bytes", left, &mut bytes_left)?;
+            left -= rows;
+            if !is_all {
+                return Ok(true);
+            }
             if left > 0 {
                 for table in ["snapshots", "intents", "signals", "swept_runs"] {
                     self.connection.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?.execute([run])?;
@@ -119,7 +124,11 @@ impl Tables {
         while left > 0 {
             let mut select = self.connection.prepare_cached("SELECT thread FROM swept_threads LIMIT 1")?;
             let Some(thread) = select.query_row([], |row| row.get(0)).optional()? else { break };
-            left -= self.sweep_rows("DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE thread = ?1 LIMIT ?2)", thread, left)?;
+            let (rows, is_all) = self.sweep_rows("messages", ("thread", thread), "content", left, &mut bytes_left)?;
+            left -= rows;
+            if !is_all {
+                return Ok(true);
+            }
             if left > 0 {
                 self.connection.prepare_cached("DELETE FROM swept_threads WHERE thread = ?1")?.execute([thread])?;
                 left -= 1;
@@ -128,8 +137,22 @@ impl Tables {
         Ok(left == 0)
     }
 
-    fn sweep_rows(&self, sql: &str, of: i64, rows_max: usize) -> SqlResult<usize> {
-        Ok(self.connection.prepare_cached(sql)?.execute([of, rows_max as i64])?)
+    /// Deletes rows that belong to one run or thread: at most so many, and until the bytes in one of their columns are used up. Says how many, and whether these
+    /// were all.
+    fn sweep_rows(&self, table: &str, (column, of): (&str, i64), text: &str, rows_max: usize, bytes_left: &mut i64) -> SqlResult<(usize, bool)> {
+        // Lengths are read without the texts.
+        let mut select = self.connection.prepare_cached(&format!("SELECT id, octet_length({text}) FROM {table} WHERE {column} = ?1 LIMIT ?2"))?;
+        let mut delete = self.connection.prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?;
+        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        let rows: Vec<(i64, i64)> = select.query_map([of, rows_max as i64], read)?.collect::<rusqlite::Result<_>>()?;
+        for (at, (id, bytes)) in rows.iter().enumerate() {
+            if *bytes_left <= 0 {
+                return Ok((at, false));
+            }
+            delete.execute([id])?;
+            *bytes_left -= bytes;
+        }
+        Ok((rows.len(), rows.len() < rows_max))
     }
 
     /// Moves some free pages to the end of the file. Returns whether there are more, and whether trying again makes sense.
@@ -151,6 +174,15 @@ impl Tables {
         let end = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
         end
+    }
+
+    /// The same without waiting for readers. Says whether the files were cut.
+    pub(super) fn cut(&self) -> rusqlite::Result<bool> {
+        let busy_ms: u32 = self.connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
+        self.connection.query_row("PRAGMA busy_timeout = 0", [], |_| Ok(()))?;
+        let is_busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
+        self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
+        is_busy.map(|is_busy| !is_busy)
     }
 
     /// Moves as much of the WAL into the file as is possible without waiting.

@@ -1,6 +1,6 @@
 //! A commit is all or nothing, in order, and only for who holds the thread.
 
-use baton_store::{Commit, NewRun, RunRow, SnapshotRow, Status, StoreError};
+use baton_store::{Commit, JOURNAL_PAGE_BYTES_MAX, JournalLine, NewRun, RunRow, SnapshotRow, Status, StoreError};
 use serde_json::json;
 
 use crate::hand::{NOW, RunWriter, TestStore, claim, everything, intent, journal, message, new_run, run_id, snapshot, task, thread_id};
@@ -217,6 +217,19 @@ pub(crate) async fn lines_of_any_size_are_read_as_they_were_written(home: TestSt
     for (line, wanted) in found.iter().zip(&lines) {
         assert!(line.bytes == *wanted, "line {} of {} bytes differs", line.seq, wanted.len());
     }
+}
+
+pub(crate) async fn a_page_of_long_lines_is_short(home: TestStore) {
+    let mut pen = RunWriter::start(&home, "t", "r").await;
+    for _ in 0..5 {
+        pen.write(|commit| commit.lines = vec![vec![b'x'; JOURNAL_PAGE_BYTES_MAX * 3 / 8]]).await.unwrap();
+    }
+    let mut seen = Vec::new();
+    for from in [0, 3] {
+        let page = home.journal(&pen.run, from, 100).await.unwrap();
+        seen.push((page.iter().map(|line| line.seq).collect::<Vec<_>>(), JournalLine::is_last_page(&page, 100)));
+    }
+    assert_eq!(seen, [(vec![0, 1, 2], false), (vec![3, 4], true)]);
 }
 
 pub(crate) async fn names_are_any_text(home: TestStore) {

@@ -45,6 +45,7 @@ promises! {
         intents_stay_until_settled,
         an_attempt_given_up_and_the_next_share_a_moment,
         lines_of_any_size_are_read_as_they_were_written,
+        a_page_of_long_lines_is_short,
         names_are_any_text,
         a_hundred_committers_at_once,
     }

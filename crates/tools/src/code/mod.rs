@@ -51,6 +51,8 @@ pub const WORKER_COMMAND: &str = "code-worker";
 /// Runs as a worker; never returns. `arguments` are those after [`WORKER_COMMAND`]. Call it before anything else is set up: no runtime, no
 /// threads.
 pub fn worker_main(arguments: &[String]) -> ! {
+    // Programs of users; whoever waits for an answer goes first.
+    turns::give_way();
     #[cfg(feature = "code")]
     sandbox::enter(arguments, worker::work);
     #[cfg(not(feature = "code"))]

@@ -178,19 +178,12 @@ impl Document {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("document".to_owned());
         let work = move || {
-            give_way();
+            // Making a PDF takes a processor for seconds.
+            turns::give_way();
             let _ = sender.send(work());
         };
         thread.spawn(work).map_err(|e| DocumentError::Broken(e.to_string()))?;
         receiver.await.unwrap_or_else(|_| Err(DocumentError::Broken("writing the document crashed; try another format".to_owned())))
-    }
-}
-
-/// Lowers the priority of this thread, which ends with its work: making a PDF takes a processor for seconds, and requests of others go first.
-fn give_way() {
-    #[cfg(target_os = "linux")]
-    if let Err(error) = rustix::process::setpriority_process(None, 10) {
-        tracing::debug!(%error, "documents are made with the normal priority");
     }
 }
 

@@ -1,13 +1,12 @@
 //! Whose page is parsed next. A hostile page occupies a parser until its time is over, so pages wait by user: of each one page is parsed at a time, and a
-//! user whose pages took long lately leaves the last free parser to others ([`index::Turns`]). Bodies that wait are bounded, for each user and in total.
+//! user whose pages took long lately leaves the last free parser to others ([`turns::Turns`]). Bodies that wait are bounded, for each user and in total.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use index::{Turn, Turns};
-use tokio::sync::Notify;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::timeout;
+use turns::{Turn, TurnLimits, Turns};
 
 /// Bytes of bodies that wait or are parsed, of one user and of all. A user's first page is always taken.
 const USER_BYTES_MAX: usize = 24 << 20;
@@ -15,15 +14,14 @@ const TOTAL_BYTES_MAX: usize = 96 << 20;
 const WAIT_MAX: Duration = Duration::from_secs(60);
 
 pub(super) struct PageTurns {
-    turns: Turns,
-    ended: Notify,
+    turns: Arc<Turns>,
     bodies: Mutex<BTreeMap<Option<String>, usize>>,
 }
 
 /// A parser for one page, until it is dropped.
 pub(super) struct PageTurn {
-    turn: Option<Turn<'static>>,
-    waiting: Waiting,
+    _turn: Turn,
+    _waiting: Waiting,
 }
 
 /// A body that counts as waiting, until it is dropped.
@@ -35,24 +33,19 @@ struct Waiting {
 
 impl PageTurns {
     pub(super) fn new(at_once_max: usize) -> PageTurns {
-        PageTurns { turns: Turns::new(at_once_max), ended: Notify::new(), bodies: Mutex::default() }
+        // How many wait is bounded by the bytes of their bodies.
+        let limits = TurnLimits { waiting_max: usize::MAX, ..TurnLimits::one_each(at_once_max) };
+        PageTurns { turns: Turns::new(limits), bodies: Mutex::default() }
     }
 
     /// Waits for a parser. The error is a message for the caller.
     pub(super) async fn take(&'static self, user: Option<&str>, bytes: usize) -> Result<PageTurn, String> {
         let user = user.map(str::to_owned);
         let waiting = self.enter(&user, bytes)?;
-        let deadline = Instant::now() + WAIT_MAX;
-        loop {
-            let ended = self.ended.notified();
-            tokio::pin!(ended);
-            // From here on no end is missed.
-            ended.as_mut().enable();
-            if let Some(turn) = self.turns.try_take(&user) {
-                return Ok(PageTurn { turn: Some(turn), waiting });
-            }
-            timeout_at(deadline, ended).await.map_err(|_| format!("no page could be read for {} s; try again later", WAIT_MAX.as_secs()))?;
-        }
+        let turn = timeout(WAIT_MAX, self.turns.take(user)).await;
+        let turn = turn.map_err(|_| format!("no page could be read for {} s; try again later", WAIT_MAX.as_secs()))?;
+        let turn = turn.map_err(|turns::Full| "too many pages wait to be read; try again later".to_owned())?;
+        Ok(PageTurn { _turn: turn, _waiting: waiting })
     }
 
     fn enter(&'static self, user: &Option<String>, bytes: usize) -> Result<Waiting, String> {
@@ -69,13 +62,6 @@ impl PageTurns {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Option<String>, usize>> {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for PageTurn {
-    fn drop(&mut self) {
-        drop(self.turn.take());
-        self.waiting.of.ended.notify_waiters();
     }
 }
 

@@ -17,6 +17,8 @@ pub fn enter(arguments: &[String], body: impl FnOnce() -> io::Result<()>) -> ! {
         [limits] => serde_json::from_str(limits).map_err(|error| error.to_string()),
         _ => Err("a reader is started by Baton itself, with its limits".into()),
     };
+    // Documents are read in the background; whoever waits for an answer goes first.
+    turns::give_way();
     let ended = limits.and_then(|limits| confine_reader(&limits)).and_then(|()| body().map_err(|error| error.to_string()));
     match ended {
         Ok(()) => std::process::exit(0),

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use engine::{Engine, History, Steps, changes};
 use graph::{Effect, Event, RunId};
 use serde_json::{Value, json};
+use store::JournalLine;
 use terminal::{BOLD, DIM, GREEN, RED, paint, took};
 
 use crate::exit::{Exit, Result, ServiceError};
@@ -28,10 +29,10 @@ impl Inspected<'_> {
                 out.write_all(&line.bytes)?;
                 out.write_all(b"\n")?;
             }
-            if lines.len() < PAGE_LINES {
+            if JournalLine::is_last_page(&lines, PAGE_LINES) {
                 return Ok(Exit::Well);
             }
-            from += PAGE_LINES as u64;
+            from += lines.len() as u64;
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use audit::EventKind;
 use graph::{ThreadId, UserId};
 use serde_json::{Value, json};
-use store::{NoteFilter, RecordFilter, RunFilter, Store};
+use store::{JournalLine, NoteFilter, RecordFilter, RunFilter, Store};
 
 use super::{counted, files_of, known, threads};
 use crate::archive::Writer;
@@ -125,7 +125,7 @@ async fn journal(store: &dyn Store, run: &graph::RunId) -> Result<Vec<Value>> {
     let mut lines = Vec::new();
     loop {
         let page = store.journal(run, lines.len() as u64, PAGE).await?;
-        let is_last = page.len() < PAGE;
+        let is_last = JournalLine::is_last_page(&page, PAGE);
         // Content that is not JSON was not written by us; it is exported unchanged.
         let read = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
         lines.extend(page.iter().map(|line| read(&line.bytes)));

@@ -72,6 +72,31 @@ async fn a_long_history_comes_in_pages_of_bounded_size() {
     assert!(count == 12 && all.len() == 12 && pages > 1, "{count} states in {pages} pages");
 }
 
+/// Each thread has its whole conversation. A page of many is bounded, and pages reach all of them.
+#[tokio::test]
+async fn many_long_threads_come_in_pages_of_bounded_size() {
+    let server = serve().await;
+    for number in 0..30 {
+        let thread = server.thread().await;
+        server.json("POST", &format!("/threads/{thread}/runs/wait"), asks(&format!("{number} {}", "x".repeat(150_000)))).await;
+    }
+    let (mut all, mut pages) = (Vec::new(), 0);
+    loop {
+        let (status, text) = server.send("POST", "/threads/search", json!({ "limit": 1000, "offset": all.len() }), &[]).await;
+        assert_eq!(status, 200, "{}", text.chars().take(300).collect::<String>());
+        assert!(text.len() < 9 << 20, "{} bytes", text.len());
+        let threads: Vec<Value> = serde_json::from_str(&text).unwrap();
+        if threads.is_empty() {
+            break;
+        }
+        all.extend(threads.into_iter().map(|thread| thread["thread_id"].to_string()));
+        pages += 1;
+    }
+    all.sort();
+    all.dedup();
+    assert!(all.len() == 30 && pages > 1, "{} threads in {pages} pages", all.len());
+}
+
 #[tokio::test]
 async fn p3_assistants_have_versions_schemas_and_a_graph() {
     let server = serve().await;
