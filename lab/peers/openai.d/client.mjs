@@ -5,6 +5,11 @@ import { HttpAgent } from "@ag-ui/client";
 
 const [url, token] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: `${url}/v1`, apiKey: token, maxRetries: 0 });
+const all = async (stream) => {
+  const events = [];
+  for await (const event of stream) events.push(event);
+  return events;
+};
 const user = (content) => [{ role: "user", content }];
 const weather = { name: "get_weather", description: "Weather", parameters: { type: "object", required: ["city"], properties: { city: { type: "string" } } } };
 
@@ -34,11 +39,37 @@ const tests = {
     const first = await client.responses.create({ model: "direct", input: "my name is Ada" });
     const second = await client.responses.create({ model: "direct", input: "what is my name?", previous_response_id: first.id });
     assert.equal(second.output_text, "Your name is Ada.");
-    const events = [];
-    for await (const event of await client.responses.create({ model: "direct", input: "what are tides?", stream: true })) events.push(event.type);
-    assert.equal(events.at(-1), "response.completed");
+    const events = await all(await client.responses.create({ model: "direct", input: "what are tides?", stream: true }));
+    assert.equal(events.at(-1).type, "response.completed");
     const going = await client.responses.create({ model: "search", input: "slow tides", background: true });
     assert.equal((await client.responses.cancel(going.id)).status, "cancelled");
+  },
+  async jsErrors() {
+    const failing = { model: "direct", messages: user("this fails") };
+    await assert.rejects(client.chat.completions.create(failing), (error) => error instanceof OpenAI.InternalServerError && error.message.includes("nobody thinks"));
+    await assert.rejects(all(await client.chat.completions.create({ ...failing, stream: true })), (error) => error instanceof OpenAI.APIError && error.message.includes("nobody thinks"));
+    const stranger = new OpenAI({ baseURL: `${url}/v1`, apiKey: "wrong", maxRetries: 0 });
+    await assert.rejects(stranger.models.list(), (error) => error instanceof OpenAI.AuthenticationError && error.code === "invalid_api_key");
+  },
+  async jsQuestion() {
+    const asked = await client.responses.create({ model: "research", input: "what are tides?", baton: { approve: true } });
+    assert.match(asked.output_text, /May I answer/);
+    const answered = await client.responses.create({ model: "research", input: "yes", previous_response_id: asked.id });
+    assert.match(answered.output_text, /moon/);
+  },
+  async jsReconnect() {
+    const stream = await client.responses.create({ model: "direct", input: "what are tides?", stream: true });
+    const first = [];
+    // The connection is closed in the middle; the run goes on.
+    for await (const event of stream) {
+      first.push(event);
+      if (event.type === "response.output_text.delta") break;
+    }
+    const rest = await all(await client.responses.retrieve(first[0].response.id, { stream: true, starting_after: first.at(-1).sequence_number }));
+    assert.deepEqual(rest.map((event) => event.sequence_number), rest.map((_, at) => first.length + at));
+    assert.equal(rest.at(-1).type, "response.completed");
+    const text = [...first, ...rest].filter((event) => event.type === "response.output_text.delta").map((event) => event.delta).join("");
+    assert.equal(text, rest.at(-1).response.output[0].content[0].text);
   },
   async aguiAnswer() {
     const { events, agent } = await agui("direct", "what are tides?");

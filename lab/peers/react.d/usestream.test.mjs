@@ -34,7 +34,7 @@ createRoot(document.getElementById("root")).render(<Page apiUrl={location.origin
 let harness, site, context;
 before(async () => {
   harness = await open({ script, token: TOKEN });
-  site = await openSite({ baton: harness.url, entry });
+  site = await openSite({ modules: process.env.BATON_REACT_MODULES, target: harness.url, entry });
   context = await harness.browser.newContext();
 });
 after(async () => {
