@@ -363,7 +363,7 @@ struct HistoryQuery {
 
 async fn history(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, RawJson(body): RawJson) -> Answer {
     let (who, past) = (caller.who.clone(), read_or_default(&body)?);
-    beside(&who, async move { history_of(&graph, &caller, &id, past).await }).await
+    Box::pin(beside(&who, async move { history_of(&graph, &caller, &id, past).await })).await
 }
 
 #[derive(Deserialize)]
@@ -375,7 +375,7 @@ struct PastQuery {
 async fn history_by_query(State(graph): State<LangGraph>, caller: Caller, Path(id): Path<String>, Query(query): Query<PastQuery>) -> Answer {
     let PastQuery { limit, before } = query;
     let (who, past) = (caller.who.clone(), HistoryQuery { limit, before: before.map(Value::String), metadata: None });
-    beside(&who, async move { history_of(&graph, &caller, &id, past).await }).await
+    Box::pin(beside(&who, async move { history_of(&graph, &caller, &id, past).await })).await
 }
 
 /// Newest first.
