@@ -59,7 +59,7 @@ pub(super) fn wait(report: &mut dyn FnMut(String), mut wait: impl FnMut(Duration
             State::Off | State::Ready => return Ok(progress),
             _ if began.elapsed() > VECTORS_MAX => return Err("the vectors took too long".into()),
             state => {
-                report(format!("vectors: {state:?}, {} of {} ({:.0}/s)", progress.done, progress.total, progress.per_second.unwrap_or_default()))
+                report(format!("vectors: {state:?}, {} of {} ({:.0}/s)", progress.done, progress.total, progress.per_second.unwrap_or_default()));
             }
         }
     }
