@@ -294,7 +294,7 @@ mod tests {
         let whole: &'static str = format!("{}{}data: [DONE]\n\n", chunk("The moon.", None), chunk("", Some("stop"))).leak();
         let (count, replies) = (mangled::count(), Mutex::new(mangled::mangled(whole.as_bytes(), 0x9e37_79b9_7f4a_7c15)));
         let (mut good, mut chunks) = (0, 0);
-        for bytes in mangled::mangled(chunk("The moon.", Some("stop"))[6..].as_bytes(), 0x2545_f491_4f6c_dd1d).take(count) {
+        for bytes in mangled::mangled(&chunk("The moon.", Some("stop")).as_bytes()[6..], 0x2545_f491_4f6c_dd1d).take(count) {
             let Ok(reply) = serde_json::from_slice::<ChatReply>(&bytes) else { continue };
             chunks += 1;
             let mut completion = Completion::default();
