@@ -1,4 +1,4 @@
-//! Agents in other processes: discovers, describes and calls them over [`langserve`], LangGraph or A2A.
+//! Agents in other processes: discovers, describes and calls them over [`langserve`], LangGraph, A2A or OpenAI's chat completions.
 //!
 //! Flows call one as `langserve/NAME`, a prefix that no local flow has. This crate handles two effects:
 //!
@@ -16,6 +16,8 @@ mod a2a;
 mod exchange;
 mod langgraph;
 pub mod langserve;
+mod openai;
+mod report;
 pub mod traceparent;
 
 #[cfg(test)]
@@ -51,6 +53,9 @@ const GRAPH_PREFIX: &str = "langgraph/";
 /// The prefix of agents with an A2A card.
 const A2A_PREFIX: &str = "a2a/";
 
+/// The prefix of agents that answer OpenAI's chat completions.
+const OPENAI_PREFIX: &str = "openai/";
+
 /// The protocol of an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -62,6 +67,8 @@ pub enum Protocol {
     LangGraph,
     /// An agent with an A2A card.
     A2a,
+    /// An agent that answers OpenAI's chat completions.
+    OpenAi,
 }
 
 /// An agent, as the configuration names it.
@@ -70,13 +77,15 @@ pub enum Protocol {
 pub struct Agent {
     /// Its address: `http://localhost:8001`. Empty: the local flow of that name is used.
     pub url: String,
-    /// `langserve`, `langgraph` for a graph on a LangGraph server, or `a2a`.
+    /// `langserve`, `langgraph` for a graph on a LangGraph server, `a2a`, or `openai` for an agent that answers chat completions.
     pub protocol: Protocol,
     /// The path its graph is served at; on a LangGraph server the name of the graph or the id of the assistant; for A2A the path
-    /// below which the agent's card is.
+    /// below which the agent's card is; for OpenAI the path below which `chat/completions` is, `v1` by default.
     pub path: Option<String>,
     /// For A2A, where it takes requests over gRPC: `http://localhost:50051`. Its card is still read at `url`.
     pub grpc_url: Option<String>,
+    /// For OpenAI, the model that is asked for; by default the name of the agent.
+    pub model: Option<String>,
     /// What it can do; by default the capabilities in its description, or its name.
     pub capabilities: Vec<String>,
     /// A description for the planner, one line.
@@ -128,12 +137,16 @@ enum Remote {
     LangServe(Service),
     LangGraph(langgraph::Graph),
     A2a(Box<a2a::Agent>),
+    OpenAi(openai::Agent),
 }
 
 impl Remote {
-    fn of(agent: &Agent, token: Option<String>) -> Result<Remote, String> {
+    fn of(name: &str, agent: &Agent, token: Option<String>) -> Result<Remote, String> {
         if agent.grpc_url.is_some() && agent.protocol != Protocol::A2a {
             return Err("grpc_url is for agents of protocol = \"a2a\"".to_owned());
+        }
+        if agent.model.is_some() && agent.protocol != Protocol::OpenAi {
+            return Err("model is for agents of protocol = \"openai\"".to_owned());
         }
         match agent.protocol {
             Protocol::LangServe => Service::new(&agent.url, agent.path.as_deref().unwrap_or("graph"), token).map(Remote::LangServe),
@@ -144,6 +157,10 @@ impl Remote {
                 let path = agent.path.as_deref().unwrap_or_default();
                 a2a::Agent::new(&agent.url, path, agent.grpc_url.as_deref(), token).map(|agent| Remote::A2a(Box::new(agent)))
             }
+            Protocol::OpenAi => {
+                let path = agent.path.as_deref().unwrap_or(openai::PATH);
+                openai::Agent::new(&agent.url, path, agent.model.as_deref().unwrap_or(name), token).map(Remote::OpenAi)
+            }
         }
     }
 
@@ -152,6 +169,7 @@ impl Remote {
             Remote::LangServe(_) => PREFIX,
             Remote::LangGraph(_) => GRAPH_PREFIX,
             Remote::A2a(_) => A2A_PREFIX,
+            Remote::OpenAi(_) => OPENAI_PREFIX,
         }
     }
 
@@ -160,6 +178,7 @@ impl Remote {
             Remote::LangServe(service) => service.address(),
             Remote::LangGraph(graph) => graph.address(),
             Remote::A2a(agent) => agent.address(),
+            Remote::OpenAi(agent) => agent.address(),
         }
     }
 
@@ -168,6 +187,7 @@ impl Remote {
             Remote::LangServe(service) => service.describe().await,
             Remote::LangGraph(graph) => graph.describe().await,
             Remote::A2a(agent) => agent.describe().await,
+            Remote::OpenAi(agent) => agent.describe().await,
         };
         Ok(described?.map(shorten))
     }
@@ -220,7 +240,7 @@ impl Agents {
                 Some(variable) => Some(env(variable).ok_or_else(|| format!("the agent {name} needs a token: {variable} is not set"))?),
                 None => None,
             };
-            let service = Remote::of(&agent, token).map_err(|why| format!("the agent {name}: {why}"))?;
+            let service = Remote::of(&name, &agent, token).map_err(|why| format!("the agent {name}: {why}"))?;
             known.push(KnownAgent { name, agent, service, role, is_discovered });
         }
         // Configured agents come before discovered ones.
@@ -234,7 +254,7 @@ impl Agents {
     }
 
     fn find(&self, called: &str) -> Option<&KnownAgent> {
-        let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX, A2A_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
+        let name = [PREFIX, ONCE_PREFIX, GRAPH_PREFIX, A2A_PREFIX, OPENAI_PREFIX].iter().find_map(|prefix| called.strip_prefix(prefix))?;
         self.0.iter().find(|known| known.name == name)
     }
 
@@ -280,7 +300,7 @@ impl KnownAgent {
             TcpStream::connect(self.service.address()).await.ok()?;
             match &self.service {
                 Remote::LangServe(service) => service.prove(&is_wanted).await,
-                Remote::LangGraph(_) | Remote::A2a(_) => None,
+                Remote::LangGraph(_) | Remote::A2a(_) | Remote::OpenAi(_) => None,
             }
         };
         let proof = tokio::time::timeout(DISCOVER_TIME_MAX, proved).await.ok()??;
@@ -339,9 +359,10 @@ impl KnownAgent {
     }
 }
 
-/// Whether calling it twice may do harm.
+/// Whether calling it twice may do harm. Runs on LangGraph servers and tasks of A2A agents are found again instead.
 fn is_once(known: &KnownAgent, called: &str) -> bool {
-    (known.agent.once && known.agent.protocol == Protocol::LangServe) || called.starts_with(ONCE_PREFIX)
+    let is_repeated = matches!(known.agent.protocol, Protocol::LangServe | Protocol::OpenAi);
+    (known.agent.once && is_repeated) || called.starts_with(ONCE_PREFIX)
 }
 
 #[async_trait]
@@ -362,6 +383,7 @@ impl EffectHandler for Agents {
                 Some(known) => {
                     let reply = match &known.service {
                         Remote::LangServe(service) => service.invoke(&known.name, &call.input, job).await,
+                        Remote::OpenAi(agent) => agent.call(&known.name, &call.input, job, progress).await,
                         // Its run is found by the key, so a second call does no harm.
                         Remote::LangGraph(graph) => return graph.call(&known.name, &call.input, job, progress).await,
                         Remote::A2a(agent) => return agent.call(&known.name, &call.input, job, progress).await,
@@ -387,8 +409,8 @@ impl EffectHandler for Agents {
         let Effect::CallAgent(call) = &*job.effect else { return };
         let Some(known) = self.find(&call.agent) else { return };
         let stopped = match &known.service {
-            // LangServe has no way to stop a call; the connection was closed.
-            Remote::LangServe(_) => return,
+            // LangServe and chat completions have no way to stop a call; the connection was closed.
+            Remote::LangServe(_) | Remote::OpenAi(_) => return,
             Remote::LangGraph(graph) => graph.cancel(&known.name, &call.input, job).await,
             Remote::A2a(agent) => agent.cancel(&known.name, &call.input, job).await,
         };

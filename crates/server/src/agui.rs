@@ -180,7 +180,7 @@ impl StreamWriter {
     }
 
     async fn write_outcome(&self, begun: &StartedTurn, rest: TurnOutcome, events: &Events, mut has_text: bool) -> bool {
-        let finished = |outcome: Value, result: Value| json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome, "result": result });
+        let finished = |outcome: Value| json!({ "threadId": self.thread, "runId": self.run, "outcome": outcome });
         match rest {
             TurnOutcome::Answered(answered) => {
                 let calls = call_list(begun.run.as_str(), &answered.output);
@@ -205,7 +205,9 @@ impl StreamWriter {
                 }
                 let outcome =
                     if pending.is_empty() { json!({ "type": "success" }) } else { json!({ "type": "success", "pendingToolCallIds": pending }) };
-                self.send("RUN_FINISHED", finished(outcome, json!({ "answer": answered.text }))).await
+                let mut fields = finished(outcome);
+                fields["result"] = json!({ "answer": answered.text });
+                self.send("RUN_FINISHED", fields).await
             }
             TurnOutcome::Question(asks) => {
                 let question = &asks.waiting.question;
@@ -216,9 +218,9 @@ impl StreamWriter {
                 if let Some(schema) = &question.schema {
                     interrupt["responseSchema"] = schema.clone();
                 }
-                self.send("RUN_FINISHED", finished(json!({ "type": "interrupt", "interrupts": [interrupt] }), Value::Null)).await
+                self.send("RUN_FINISHED", finished(json!({ "type": "interrupt", "interrupts": [interrupt] }))).await
             }
-            TurnOutcome::Cancelled(_) => self.send("RUN_FINISHED", finished(json!({ "type": "cancelled" }), Value::Null)).await,
+            TurnOutcome::Cancelled(_) => self.send("RUN_FINISHED", finished(json!({ "type": "cancelled" }))).await,
             TurnOutcome::Failed(why) => self.send("RUN_ERROR", json!({ "message": why, "code": "run_failed" })).await,
         }
     }

@@ -1,4 +1,5 @@
-//! OpenAI's HTTP API as its clients send it: chat completions and responses. Fields that are not named here are left alone, because clients send many.
+//! OpenAI's HTTP API as its clients send it: chat completions and responses; and chat completions as its servers reply. Fields that are not named here are
+//! left alone, because clients and servers send many.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -68,6 +69,53 @@ pub struct ResponsesRequest {
     pub metadata: Option<Map<String, Value>>,
     #[serde(default)]
     pub baton: Option<Options>,
+}
+
+/// A chat completion, or one chunk of it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct ChatReply {
+    #[serde(default)]
+    pub choices: Vec<ChatChoice>,
+    /// In place of a chunk when the completion failed after the status was sent.
+    #[serde(default)]
+    pub error: Option<Value>,
+}
+
+/// One choice of a completion or of a chunk.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct ChatChoice {
+    #[serde(default, alias = "delta")]
+    pub message: ReplyMessage,
+    #[serde(default)]
+    pub finish_reason: Option<String>,
+}
+
+/// The assistant's message, or a piece of it.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+pub struct ReplyMessage {
+    #[serde(default)]
+    pub content: Option<String>,
+    #[serde(default)]
+    pub refusal: Option<String>,
+    #[serde(default)]
+    pub annotations: Option<Vec<Value>>,
+}
+
+/// The message of an error body: `{"error": {"message": …}}`, as all of OpenAI's errors are, or `{"error": …}`.
+pub fn error_message(error: &Value) -> Option<&str> {
+    error["message"].as_str().or_else(|| error.as_str()).filter(|message| !message.is_empty())
+}
+
+/// `GET /v1/models`
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct ModelList {
+    pub data: Vec<ModelName>,
+}
+
+/// One entry of the models.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ModelName {
+    pub id: String,
 }
 
 /// Options of Baton; the SDKs send them with `extra_body`.

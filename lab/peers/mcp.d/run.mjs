@@ -4,6 +4,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { promisify } from "node:util";
+import { openBridge } from "./stdio_bridge.mjs";
 
 const run = promisify(execFile);
 const [home, bins, ...named] = process.argv.slice(2);
@@ -13,7 +14,7 @@ const everything = join(home, "npm/node_modules/@modelcontextprotocol/server-eve
 const python = join(home, "py/bin/python");
 const bin = (name) => join(resolve(bins), name);
 const revisions = ["2025-11-25", "2026-07-28"];
-const parts = named.length ? named : ["conformance", "peers", "registry"];
+const parts = named.length ? named : ["conformance", "flows", "peers", "registry"];
 const exceptions = JSON.parse(readFileSync(join(here, "exceptions.json"), "utf8"));
 
 const table = [];
@@ -86,16 +87,18 @@ async function scenarios(side, revision) {
   return [...section.matchAll(/^ {2}- (\S+) \[(.*)\]$/gm)].filter(([, , at]) => at.split(",").includes(revision)).map(([, name]) => name);
 }
 
-async function suite(side, revision, args) {
-  const out = join(home, "out", `${side}-${revision}`);
+/** `name`: how the table and the exceptions call the one that is tested; `isMeant`: which scenarios are for it. */
+async function suite(side, revision, args, { name = side, isMeant = () => true } = {}) {
+  const out = join(home, "out", `${name}-${revision}`);
   rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   const options = { maxBuffer: 1 << 28, env: { ...process.env } };
   // Clients one after the other: the suite itself starts all clients at once, and on a busy machine the SDK then gives up a question
   // that is about to be answered.
-  const wanted = await scenarios(side, revision);
+  const listed = await scenarios(side, revision);
+  const wanted = listed.filter(isMeant);
   let log = "";
-  for (const which of side === "client" ? wanted.map((name) => ["--scenario", name]) : [["--suite", "all"]]) {
+  for (const which of side === "client" || wanted.length < listed.length ? wanted.map((scenario) => ["--scenario", scenario]) : [["--suite", "all"]]) {
     const ran = await run("node", [conformance, side, ...args, ...which, "--spec-version", revision, "-o", out], options).catch((error) => error);
     log += `== ${which.join(" ")}\n${ran.stdout ?? ""}\n${ran.stderr ?? ""}\n`;
   }
@@ -107,7 +110,7 @@ async function suite(side, revision, args) {
     for (const { id, status, errorMessage } of checks) {
       if (status === "SKIPPED") skipped += 1;
       if (!["SUCCESS", "FAILURE", "WARNING"].includes(status)) continue;
-      const isFor = (exception) => exception.side === side && exception.revision === revision && folder.includes(exception.scenario) && exception.check === id;
+      const isFor = (exception) => exception.side === name && exception.revision === revision && folder.includes(exception.scenario) && exception.check === id;
       const isException = status !== "SUCCESS" && exceptions.some(isFor);
       if (isException) excepted += 1;
       all += 1;
@@ -117,7 +120,7 @@ async function suite(side, revision, args) {
   }
   // A suite that found nothing to do has shown nothing.
   if (tried === 0 || tried !== wanted.length) wrong.push(`    ${tried} of ${wanted.length} scenarios have results; see ${join(out, "output.txt")}`);
-  row(`conformance ${side} ${revision}`, tried === wanted.length ? good : -1, Math.max(all, 1), `checks in ${tried} scenarios, ${excepted} excepted, ${skipped} skipped`);
+  row(`conformance ${name} ${revision}`, tried === wanted.length ? good : -1, Math.max(all, 1), `checks in ${tried} scenarios, ${excepted} excepted, ${skipped} skipped`);
   table.push(...wrong);
 }
 
@@ -126,6 +129,29 @@ async function conformanceSuites() {
   for (const revision of revisions) await suite("server", revision, ["--url", line]);
   child.kill();
   for (const revision of revisions) await suite("client", revision, ["--command", bin("mcp_client")]);
+}
+
+/** Scenarios that call tools, prompts and resources which only a server made for the suite has. */
+const FIXTURES = /^(tools-call-|prompts-get-|resources-read-|resources-templates-read|elicitation-|json-schema-2020-12|input-required-result-|http-custom-header-server-validation|server-sse-polling)/;
+/** Of optional parts of the protocol: the flows' server declares neither logging nor subscriptions. */
+const OPTIONAL = /^(logging-set-level|resources-(un)?subscribe)$/;
+
+/** What the messages themselves are asked, however they travel. */
+const MESSAGES = /^(server-initialize|ping|completion-complete|tools-list|resources-list|prompts-list|sep-2164-resource-not-found|caching)$/;
+
+/** The flows as tools: on `/mcp` of `baton serve` all scenarios that any server must pass, and over standard input and output those about messages. */
+async function flowsSuites() {
+  const folder = mkdtempSync(join(tmpdir(), "baton-mcp-"));
+  const scripted = (name) => ["--script", join(here, "../openai.d/agent.script"), "--db", join(folder, name)];
+  const { child, line } = await start(bin("baton"), [...scripted("serve.db"), "serve", "--port", "0", "--json"]);
+  const url = `${JSON.parse(line).url}/mcp`;
+  const isMeant = (scenario) => !FIXTURES.test(scenario) && !OPTIONAL.test(scenario);
+  for (const revision of revisions) await suite("server", revision, ["--url", url], { name: "flows", isMeant });
+  child.kill();
+  const bridge = await openBridge(bin("baton"), [...scripted("stdio.db"), "mcp", "flows"]);
+  for (const revision of revisions) await suite("server", revision, ["--url", bridge.url], { name: "flows-stdio", isMeant: (scenario) => MESSAGES.test(scenario) });
+  bridge.close();
+  rmSync(folder, { recursive: true, force: true });
 }
 
 /** `baton tools call`, as a person would. */
@@ -252,7 +278,7 @@ async function registry() {
 
 for (const part of parts) {
   try {
-    await { conformance: conformanceSuites, peers, registry }[part]();
+    await { conformance: conformanceSuites, flows: flowsSuites, peers, registry }[part]();
   } catch (error) {
     failed += 1;
     table.push(`${part}: ${error.stack ?? error}`);

@@ -31,6 +31,7 @@ use wire::langserve::Description;
 
 use crate::exchange::{self, Exchange, uuid_of};
 use crate::langserve::Service;
+use crate::report;
 use card::Cards;
 use client::{AgentClient, CallError, Op, SendResult, Tasks};
 
@@ -142,7 +143,7 @@ async fn find_or_start_task(client: &AgentClient<'_>, key: &str, input: &Value, 
         // Not every agent lists tasks.
         Err(_) => {}
     }
-    let parts = vec![Part::text(reply::request_of(input), "text/plain")];
+    let parts = vec![Part::text(report::request_of(input), "text/plain")];
     let metadata = input.pointer("/context/capability").map(|capability| [("capability".to_owned(), capability.clone())].into_iter().collect());
     let message = Message { message_id: message_id(key), context_id: context, role: Role::User, parts, metadata, ..Message::default() };
     send(client, message, progress).await

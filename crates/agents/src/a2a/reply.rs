@@ -4,26 +4,11 @@ use graph::{Failure, FailureKind};
 use serde_json::{Value, json};
 use wire::a2a::{Artifact, Message, Part, Task, TaskState};
 
-const REQUEST_BYTES_MAX: usize = 256 << 10;
+use crate::report::completed;
+
 const QUESTION_CHARS_MAX: usize = 4_000;
 const MESSAGE_CHARS_MAX: usize = 400;
 const SOURCES_MAX: usize = 50;
-
-/// The request to the agent: the user's last message, and what other agents have done for it since.
-pub(super) fn request_of(input: &Value) -> String {
-    let turns: Vec<&Value> = input.get("messages").and_then(Value::as_array).into_iter().flatten().collect();
-    let content = |turn: &Value| turn["content"].as_str().unwrap_or_default().to_owned();
-    let Some(last) = turns.iter().rposition(|turn| turn["role"] == "user") else {
-        return input.get("question").and_then(Value::as_str).map_or_else(|| input.to_string(), str::to_owned);
-    };
-    let mut text = content(turns[last]);
-    let others: Vec<String> =
-        turns[last + 1..].iter().map(|turn| format!("{}: {}", turn["name"].as_str().unwrap_or("another agent"), content(turn))).collect();
-    if !others.is_empty() {
-        text = format!("{text}\n\nDone for this so far:\n{}", others.join("\n"));
-    }
-    effects::clip(&text, REQUEST_BYTES_MAX)
-}
 
 pub(super) fn of_message(name: &str, input: &Value, message: &Message) -> Value {
     completed(name, input, &text_of(&message.parts), &[])
@@ -38,7 +23,7 @@ pub(super) fn of_task(name: &str, input: &Value, task: &Task) -> Result<Value, F
             let artifacts = task.artifacts.as_deref().unwrap_or_default();
             let texts: Vec<String> = artifacts.iter().map(|artifact| text_of(&artifact.parts)).filter(|text| !text.trim().is_empty()).collect();
             let text = if texts.is_empty() { status_text } else { texts.join("\n\n") };
-            Ok(completed(name, input, &text, artifacts))
+            Ok(completed(name, input, &text, &sources_of(artifacts)))
         }
         TaskState::InputRequired | TaskState::AuthRequired => Ok(question_of(task, &why("It needs input and does not say which."))),
         TaskState::Failed => Err(Failure::new(FailureKind::Tool, format!("its task failed: {}", why("it does not say why")))),
@@ -66,23 +51,6 @@ fn text_of(parts: &[Part]) -> String {
     parts.iter().filter_map(|part| part.text.as_deref()).collect()
 }
 
-/// A state with the agent's message. An agent of the team reports in its text that it completed a capability; here the completed task reports that.
-fn completed(name: &str, input: &Value, text: &str, artifacts: &[Artifact]) -> Value {
-    let is_signal = ["completed_capability", "failed_capability"].iter().any(|signal| text.contains(signal));
-    let capability = input.pointer("/context/capability").and_then(Value::as_str).filter(|_| !is_signal);
-    let message = |content: String| json!([{ "role": "assistant", "content": content, "name": name }]);
-    let Some(capability) = capability else { return json!({ "messages": message(text.to_owned()), "context": {} }) };
-    let sources = sources_of(artifacts);
-    let topic: String = request_of(input).chars().take(MESSAGE_CHARS_MAX).collect();
-    let mut data = json!({ "text": text, "sources": sources });
-    if capability == "research" {
-        data["research_summary"] = json!({ "topic": topic, "summary": text, "key_points": [], "sources": sources });
-        data["tool_used"] = json!(true);
-    }
-    let contract = json!({ "completed_capability": capability, "data": data });
-    json!({ "messages": message(contract.to_string()), "context": { "reports": { capability: text } } })
-}
-
 /// Addresses and titles in the parts with data or an address.
 fn sources_of(artifacts: &[Artifact]) -> Vec<String> {
     let parts = artifacts.iter().flat_map(|artifact| &artifact.parts);
@@ -99,12 +67,6 @@ mod tests {
 
     fn input() -> Value {
         json!({ "messages": [{ "role": "user", "content": "research tides" }, { "role": "assistant", "content": "noted", "name": "writer" }], "context": { "capability": "research" } })
-    }
-
-    #[test]
-    fn the_request_is_the_last_message_and_what_was_done_since() {
-        assert_eq!(request_of(&input()), "research tides\n\nDone for this so far:\nwriter: noted");
-        assert_eq!(request_of(&json!({ "question": "tides?" })), "tides?");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! A task as a stream: its current state, then its events, until it ends or asks a question.
+//! A task as a stream: its current state, then its events, until it ends. The stream of a message also ends with a question; a subscription waits for its answer.
 //!
 //! ```text
 //! task ─► statusUpdate WORKING: a step, a call of a tool, a note · artifactUpdate `answer`, piece by piece
@@ -73,7 +73,8 @@ impl A2a {
             Some(first) => first,
             None => self.task(&caller.who, self.row(&caller.who, turn.run.as_str()).await?, shape).await?,
         };
-        self.spawn(&caller.who, turn, context, first, sink, form);
+        let writer = TaskWriter { task: turn.run.clone(), context, sink, form, is_subscription: false };
+        self.spawn(&caller.who, turn, first, writer);
         Ok(response)
     }
 
@@ -87,18 +88,18 @@ impl A2a {
         let turn = turn::followed(self.api(), row).await;
         let first = self.task(who, self.row(who, id).await?, Shape::of(None)?).await?;
         let context = first.context_id.clone();
-        self.spawn(who, turn, context, first, sink, form);
+        let writer = TaskWriter { task: turn.run.clone(), context, sink, form, is_subscription: true };
+        self.spawn(who, turn, first, writer);
         Ok(response)
     }
 
-    fn spawn(&self, who: &Identity, turn: StartedTurn, context: String, first: Task, sink: Sink, form: Form) {
+    fn spawn(&self, who: &Identity, turn: StartedTurn, first: Task, writer: TaskWriter) {
         let (a2a, who) = (self.clone(), who.clone());
-        let teller = TaskWriter { task: turn.run.clone(), context, sink, form };
         tokio::spawn(async move {
-            if let Err(problem) = teller.write(&a2a, turn, first).await {
-                tracing::debug!(task = %teller.task, user = %who.user, "a stream ended early: {}", problem.message);
+            if let Err(problem) = writer.write(&a2a, turn, first).await {
+                tracing::debug!(task = %writer.task, user = %who.user, "a stream ended early: {}", problem.message);
                 // Nobody may be reading any more.
-                let _ = teller.sink.send_frame(teller.form.error(&problem)).await;
+                let _ = writer.sink.send_frame(writer.form.error(&problem)).await;
             }
         });
     }
@@ -109,6 +110,8 @@ struct TaskWriter {
     context: String,
     sink: Sink,
     form: Form,
+    /// A question does not end the stream.
+    is_subscription: bool,
 }
 
 /// Nobody reads any more.
@@ -119,31 +122,38 @@ impl TaskWriter {
     async fn write(&self, a2a: &A2a, mut turn: StartedTurn, first: Task) -> Result<(), Problem> {
         let state = first.status.state;
         let is_gone = self.send(StreamResponse::Task(Box::new(first))).await.is_err();
-        if is_gone || state.is_terminal() || state.is_interrupted() {
+        let mut is_waiting = state.is_interrupted();
+        if is_gone || state.is_terminal() || (is_waiting && !self.is_subscription) {
             return Ok(());
         }
         let (mut sent_text, mut has_sent) = (String::new(), false);
         let mut number = 0;
-        if let Some(mut events) = turn.events() {
-            loop {
-                let happened = tokio::select! {
-                    happened = events.next() => happened,
-                    () = self.sink.closed() => return Ok(()),
-                };
-                let Some(happened) = happened else { break };
-                number += 1;
-                if self.happened(happened, has_sent, number).await.is_err() {
-                    return Ok(());
+        let mut events = turn.events();
+        loop {
+            if let Some(events) = &mut events {
+                loop {
+                    let happened = tokio::select! {
+                        happened = events.next_after(is_waiting) => happened,
+                        () = self.sink.closed() => return Ok(()),
+                    };
+                    is_waiting = false;
+                    let Some(happened) = happened else { break };
+                    number += 1;
+                    if self.happened(happened, has_sent, number).await.is_err() {
+                        return Ok(());
+                    }
+                    has_sent |= !events.sent_text().is_empty();
                 }
-                has_sent |= !events.sent_text().is_empty();
+                // Once, and not with every piece: an answer may have hundreds of thousands of them.
+                events.sent_text().clone_into(&mut sent_text);
             }
-            // Once, and not with every piece: an answer may have hundreds of thousands of them.
-            events.sent_text().clone_into(&mut sent_text);
+            let rest = turn::outcome(a2a.api(), &turn.run).await?;
+            is_waiting = self.is_subscription && events.is_some() && matches!(rest, TurnOutcome::Question(_));
+            // There is nothing to stop if the client is gone.
+            if self.write_outcome(rest, &sent_text).await.is_err() || !is_waiting {
+                return Ok(());
+            }
         }
-        let rest = turn::outcome(a2a.api(), &turn.run).await?;
-        // The last message; there is nothing to stop if the client is gone.
-        let _ = self.write_outcome(rest, &sent_text).await;
-        Ok(())
     }
 
     async fn send(&self, update: StreamResponse) -> Result<(), ClientGone> {

@@ -296,6 +296,33 @@ async fn x5_a_task_is_streamed_resumed_and_cancelled() {
     assert_eq!((&failed["status"]["state"], &failed["status"]["message"]["parts"][0]["text"]), (&json!("TASK_STATE_FAILED"), &json!("it hurts")));
 }
 
+/// The stream of a message ends with the question; whoever subscribes to the task sees its answer and its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn x5_a_subscription_lasts_through_questions_until_the_task_ends() {
+    let server = serve().await;
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": message("ask", "m1", json!({})) }).to_string();
+    let updates = frames(&server.send("POST", "/a2a", body.into_bytes()).await.1);
+    assert_eq!(updates.last().unwrap()["result"]["statusUpdate"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let id = updates[0]["result"]["task"]["id"].as_str().unwrap().to_owned();
+    let path = format!("/a2a/v1/tasks/{id}:subscribe");
+    let follow = server.send("GET", &path, Vec::new());
+    let answer = async {
+        for (text, message_id) in [("one", "a1"), ("two", "a2")] {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            // The names of the fields as the proto has them are read too.
+            let params = json!({ "message": { "message_id": message_id, "role": "ROLE_USER", "parts": [{ "text": text }], "task_id": id } });
+            server.rpc("SendMessage", params).await.unwrap();
+        }
+    };
+    let ((_, followed), ()) = tokio::time::timeout(Duration::from_secs(30), async { tokio::join!(follow, answer) }).await.expect("the stream ends");
+    let followed = frames(&followed);
+    assert_eq!(followed[0]["task"]["status"]["state"], "TASK_STATE_INPUT_REQUIRED");
+    let states: Vec<&str> = followed.iter().filter_map(|frame| frame.pointer("/statusUpdate/status/state")?.as_str()).collect();
+    assert!(states.contains(&"TASK_STATE_INPUT_REQUIRED") && states.last() == Some(&"TASK_STATE_COMPLETED"), "{states:?}");
+    let history = |length: Value| server.rpc("GetTask", json!({ "id": id, "history_length": length }));
+    assert_eq!(history(json!(1)).await.unwrap()["history"].as_array().unwrap().len(), 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn x5_what_is_refused_is_refused_in_the_form_of_the_binding() {
     let server = serve().await;

@@ -163,7 +163,7 @@ impl Flows {
                 properties["approve"] = json!({ "type": "boolean", "description": "A person agrees to the plan first" });
             }
             let schema = json!({ "type": "object", "required": ["question"], "properties": properties, "additionalProperties": false });
-            Tool::new(flow.name.clone(), format!("{}: {}", flow.title, flow.about), object(schema))
+            Tool::new(flow.name.clone(), description_of(flow), object(schema))
                 .with_title(flow.title.clone())
                 .with_raw_output_schema(object(output_schema()))
                 .with_annotations(ToolAnnotations::new().read_only(false).open_world(true))
@@ -265,6 +265,11 @@ impl Flows {
     }
 }
 
+/// What hosts show of a flow. A flow of a library need not describe itself.
+fn description_of(flow: &wire::api::Flow) -> String {
+    if flow.about.is_empty() { flow.title.clone() } else { format!("{}: {}", flow.title, flow.about) }
+}
+
 fn output_schema() -> Value {
     json!({
         "type": "object",
@@ -344,7 +349,7 @@ impl ServerHandler for Flows {
         let question = || vec![PromptArgument::new("question").with_description("What to answer or do").with_required(true)];
         let flows = self.api.0.backend.flows();
         let prompt =
-            |flow: &wire::api::Flow| Prompt::new(flow.name.clone(), Some(flow.about.clone()), Some(question())).with_title(flow.title.clone());
+            |flow: &wire::api::Flow| Prompt::new(flow.name.clone(), Some(description_of(flow)), Some(question())).with_title(flow.title.clone());
         Ok(ListPromptsResult::with_all_items(flows.iter().filter(|flow| flow.is_shown).map(prompt).collect()))
     }
 
@@ -357,7 +362,7 @@ impl ServerHandler for Flows {
             return Err(ErrorData::invalid_params("the argument question is missing", None));
         }
         let text = format!("Call the tool `{}` with this question, and pass on its answer with its sources:\n\n{question}", flow.name);
-        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(flow.about.clone()).into())
+        Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(description_of(flow)).into())
     }
 
     async fn list_resources(&self, _: Option<PaginatedRequestParams>, context: RequestContext<RoleServer>) -> Result<ListResourcesResult, ErrorData> {

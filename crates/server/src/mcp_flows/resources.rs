@@ -8,6 +8,7 @@
 
 use base64::Engine as _;
 use rmcp::model::{ErrorData, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
+use serde_json::json;
 use store::{RunFilter, Status};
 
 use super::failed;
@@ -58,7 +59,7 @@ pub(super) async fn list(api: &Api, who: &Identity) -> Result<Vec<Resource>, Pro
 }
 
 pub(super) async fn read(api: &Api, who: &Identity, uri: &str) -> Result<ReadResourceResponse, ErrorData> {
-    let missing = || ErrorData::resource_not_found(format!("there is no resource {uri:?}; resources/list names them"), None);
+    let missing = || ErrorData::resource_not_found(format!("there is no resource {uri:?}; resources/list names them"), Some(json!({ "uri": uri })));
     let refused = |problem: Problem| if problem.status == axum::http::StatusCode::NOT_FOUND { missing() } else { failed(&problem) };
     if let Some(name) = uri.strip_prefix(DOCUMENTS) {
         let name = decoded(name).ok_or_else(missing)?;

@@ -87,6 +87,28 @@ impl Events {
         }
     }
 
+    /// The next event, of a run that waits for a person after it was answered.
+    pub(crate) async fn next_after(&mut self, is_waiting: bool) -> Option<TurnEvent> {
+        if is_waiting {
+            self.rests_at = None;
+            loop {
+                match self.family.next().await {
+                    Some(Ok(item)) if item.is_known => {
+                        self.event_of(&item);
+                    }
+                    // The answer itself is none of the events that clients receive.
+                    Some(Ok(item)) => match self.event_of(&item) {
+                        Some(happened) => return Some(happened),
+                        None => break,
+                    },
+                    Some(Err(error)) => tracing::warn!(run = %self.run, "no further events can be sent: {error}"),
+                    None => return None,
+                }
+            }
+        }
+        self.next().await
+    }
+
     /// `None` when the run is over, or only a person can move it.
     pub(crate) async fn next(&mut self) -> Option<TurnEvent> {
         loop {

@@ -95,7 +95,7 @@ pub struct Part {
     pub metadata: Option<Map<String, Value>>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub filename: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "media_type", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub media_type: String,
 }
 
@@ -115,11 +115,11 @@ impl Part {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Message {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(alias = "message_id", deserialize_with = "or_default")]
     pub message_id: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "context_id", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub context_id: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "task_id", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub task_id: String,
     #[serde(deserialize_with = "or_default")]
     pub role: Role,
@@ -129,7 +129,7 @@ pub struct Message {
     pub metadata: Option<Map<String, Value>>,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub extensions: Vec<String>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(alias = "reference_task_ids", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub reference_task_ids: Vec<String>,
 }
 
@@ -275,7 +275,7 @@ pub struct PushConfig {
     pub tenant: String,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub id: String,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "task_id", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub task_id: String,
     #[serde(deserialize_with = "or_default")]
     pub url: String,
@@ -289,13 +289,13 @@ pub struct PushConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SendConfiguration {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(alias = "accepted_output_modes", deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub accepted_output_modes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "task_push_notification_config", skip_serializing_if = "Option::is_none")]
     pub task_push_notification_config: Option<PushConfig>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
+    #[serde(alias = "return_immediately", deserialize_with = "or_default", skip_serializing_if = "std::ops::Not::not")]
     pub return_immediately: bool,
 }
 
@@ -336,7 +336,7 @@ impl SendMessage {
 pub struct TaskQuery {
     #[serde(deserialize_with = "or_default")]
     pub id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
 }
 
@@ -344,19 +344,19 @@ pub struct TaskQuery {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ListTasks {
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "context_id", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub context_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<TaskState>,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "page_size", skip_serializing_if = "Option::is_none")]
     pub page_size: Option<i32>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "page_token", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub page_token: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "history_length", skip_serializing_if = "Option::is_none")]
     pub history_length: Option<i32>,
-    #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
+    #[serde(alias = "status_timestamp_after", deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub status_timestamp_after: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(alias = "include_artifacts", skip_serializing_if = "Option::is_none")]
     pub include_artifacts: Option<bool>,
 }
 
@@ -376,7 +376,7 @@ pub struct TaskList {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PushQuery {
-    #[serde(deserialize_with = "or_default")]
+    #[serde(alias = "task_id", deserialize_with = "or_default")]
     pub task_id: String,
     #[serde(deserialize_with = "or_default", skip_serializing_if = "String::is_empty")]
     pub id: String,
