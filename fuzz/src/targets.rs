@@ -140,7 +140,7 @@ fn wire_a2a_grpc(bytes: &[u8]) {
     let _ = grpc::read_one::<proto::TaskPushNotificationConfig>(bytes).map(PushConfig::from);
     let _ = grpc::read_one::<proto::GetTaskPushNotificationConfigRequest>(bytes).map(PushQuery::from);
     if let Ok(task) = grpc::read_one::<proto::Task>(bytes).map(Task::from) {
-        let written = grpc::frame(&proto::Task::from(task.clone()));
+        let written = grpc::frame(&proto::Task::from(task));
         let again = grpc::read_one::<proto::Task>(&written).map(Task::from).expect("what was written can be read");
         // NaN is not equal to itself, but is written in the same way.
         assert_eq!(grpc::frame(&proto::Task::from(again)), written);
