@@ -1,6 +1,7 @@
 """A slow network between a server and its database: netem in a network of its own where that is permitted, and a proxy of our own that delays every
 packet, stops passing anything for a while (as a cut cable), and cuts connections."""
 import asyncio
+import subprocess
 import threading
 import time
 from urllib.parse import urlsplit
@@ -8,12 +9,14 @@ from urllib.parse import urlsplit
 from servers import IS_LONG, Home, can, eventually
 
 DELAY_S = 0.1
+# Of a server that others can reach; nothing outside of this machine can.
+TOKEN = "a-token-of-the-lab-that-is-long-enough"
 
 
 class Proxy:
     """Delays both directions; `is_cut` holds everything back, `reset` ends the connections."""
 
-    def __init__(self, to_port, delay_s):
+    def __init__(self, to_port, delay_s, host="127.0.0.1"):
         self.to_port, self.delay_s, self.is_cut = to_port, delay_s, False
         self.writers = set()
         self.loop = asyncio.new_event_loop()
@@ -21,7 +24,7 @@ class Proxy:
 
         def run():
             asyncio.set_event_loop(self.loop)
-            self.server = self.loop.run_until_complete(asyncio.start_server(self.accept, "127.0.0.1", 0))
+            self.server = self.loop.run_until_complete(asyncio.start_server(self.accept, host, 0))
             self.port = self.server.sockets[0].getsockname()[1]
             ready.set()
             self.loop.run_forever()
@@ -95,23 +98,47 @@ def slow_and_cut():
 
 
 def netem():
-    """A server in a network of its own, whose only way to the database has 100 ms of delay, jitter and 1 % loss."""
-    name = "batonscale"
+    """A server in a network of its own, whose only way to the database and back has 100 ms of delay, jitter and 1 % loss."""
+    name, outside, inside = "batonscale", "10.231.77.1", "10.231.77.2"
     if not can("ip", "netns", "add", name):
         print("   netem: not tried, network namespaces are not permitted here (the proxy stands for it)")
         return
     try:
         setup = [
             f"ip link add {name}0 type veth peer name {name}1 netns {name}",
-            f"ip addr add 10.231.77.1/30 dev {name}0", f"ip link set {name}0 up",
-            f"ip -n {name} addr add 10.231.77.2/30 dev {name}1", f"ip -n {name} link set {name}1 up", f"ip -n {name} link set lo up",
-            f"tc qdisc add dev {name}0 root netem delay 50ms 10ms loss 1%", f"tc -n {name} qdisc add dev {name}1 root netem delay 50ms 10ms loss 1%",
+            f"ip addr add {outside}/30 dev {name}0", f"ip link set {name}0 up",
+            f"ip -n {name} addr add {inside}/30 dev {name}1", f"ip -n {name} link set {name}1 up", f"ip -n {name} link set lo up",
         ]
         for line in setup:
-            if not can(*line.split()):
-                print(f"   netem: not tried, `{line}` is not possible here (the proxy stands for it)")
-                return
-        print("   netem: set up")
+            subprocess.run(line.split(), check=True)
+        slow = [f"tc qdisc add dev {name}0 root netem delay 50ms 10ms loss 1%", f"tc -n {name} qdisc add dev {name}1 root netem delay 50ms 10ms loss 1%"]
+        if not all(can(*line.split()) for line in slow):
+            print("   netem: this kernel has none; only a network of its own is tried (the proxy stands for the delay)")
+        with Home() as home:
+            # The database listens on loopback, so this passes on what comes from the other network.
+            passes_on = Proxy(urlsplit(home.url).port, 0, outside)
+            steady = home.script("steady", 'when tool notes.append reply {"n": 1} checkable after 100ms')
+            store = home.through(passes_on.port).replace("@127.0.0.1:", f"@{outside}:") + "&sslmode=disable"
+            server = home.serve(steady, before=["ip", "netns", "exec", name], extra={"BATON_STORE": store, "BATON_TOKEN": TOKEN}, args=["--host", inside])
+            near = home.serve(steady)
+            begun = time.monotonic()
+            runs = [server.start() for _ in range(5)]
+            for run in runs:
+                near.wait(run)
+            took = time.monotonic() - begun
+            assert near.metrics()["baton_runs_taken_over_total"] == 0, "runs were taken from a server that is only slow"
+            # The cable is pulled: the other server has its runs, and it finds out when it is back.
+            runs = [server.start() for _ in range(3)]
+            subprocess.run(["ip", "link", "set", f"{name}0", "down"], check=True)
+            begun = time.monotonic()
+            for run in runs:
+                near.wait(run)
+            cut_s = time.monotonic() - begun
+            subprocess.run(["ip", "link", "set", f"{name}0", "up"], check=True)
+            eventually("the server works again", lambda: near.wait(server.start()) == "done")
+            notes, rows = home.happened("notes.append"), int(home.sql(f"SELECT count(*) FROM {home.schema}.runs"))
+            assert notes == rows, f"{notes} notes of {rows} runs"
+            print(f"   a network of its own: 5 runs in {took:.1f} s; its link taken down: the other server had its runs after {cut_s:.1f} s; none done twice")
     finally:
         can("ip", "netns", "del", name)
         can("ip", "link", "del", f"{name}0")

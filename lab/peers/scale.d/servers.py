@@ -109,6 +109,9 @@ class Server:
             command, env=home.environment(script, extra), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self.log.open("wb"), start_new_session=True
         )
         self.url = None
+        # Needed on an address that others reach.
+        token = (extra or {}).get("BATON_TOKEN")
+        self.headers = {"authorization": f"Bearer {token}"} if token else {}
         for line in self.process.stdout:
             if line.startswith(b'{"url"'):
                 self.url = json.loads(line)["url"]
@@ -129,7 +132,7 @@ class Server:
 
     def call(self, path, body=None, method=None, headers=None, raw=None, timeout=30):
         data = raw if raw is not None else (None if body is None else json.dumps(body).encode())
-        headers = {"content-type": "application/json", **(headers or {})}
+        headers = {"content-type": "application/json", **self.headers, **(headers or {})}
         request = urllib.request.Request(self.url + path, data=data, headers=headers, method=method)
         try:
             with OPENER.open(request, timeout=timeout) as response:
