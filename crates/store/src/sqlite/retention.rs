@@ -4,9 +4,12 @@
 //! may be large, so they are swept afterwards, a piece per transaction; then the free pages are moved to the file's end, again
 //! in pieces, and cut off. A crash in between costs nothing: what is left is on a list, and swept when next it is quiet.
 
+use std::time::Duration;
+
 use graph::ThreadId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::open::wait_for_others;
 use super::write::{Claimable, SqlResult, Tables};
 use crate::{Retention, StoreError};
 
@@ -17,7 +20,7 @@ const ROWS_MAX: usize = 512;
 /// Pages moved in one transaction.
 const PAGES_MAX: u32 = 256;
 /// How long cutting the files waits for readers to look away.
-const READERS_MS_MAX: u32 = 500;
+const READERS_MAX: Duration = Duration::from_millis(500);
 
 /// Threads are kept from this place on, in the order of use.
 #[derive(Clone, Copy)]
@@ -146,10 +149,9 @@ impl Tables {
 
     /// Works the WAL into the file and cuts both. Readers that look on for long keep the WAL from being cut; it is cut later.
     pub(super) fn checkpoint(&self) -> rusqlite::Result<()> {
-        let busy_ms: u32 = self.connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
-        self.connection.query_row(&format!("PRAGMA busy_timeout = {READERS_MS_MAX}"), [], |_| Ok(()))?;
+        self.connection.busy_timeout(READERS_MAX)?;
         let end = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
+        wait_for_others(&self.connection)?;
         end
     }
 
