@@ -154,6 +154,7 @@ const MEASURE: &[&str] = &[
     "effects",
     "embedded-model",
     "engine",
+    "engine-restate",
     "evidence",
     "flows",
     "graph",
