@@ -21,6 +21,7 @@
 
 pub mod bare;
 pub mod client;
+mod crashes;
 mod drive;
 mod identity;
 mod job;

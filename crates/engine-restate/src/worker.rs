@@ -10,7 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use restate_sdk_shared_core::ResponseHead;
 use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::drive::drive;
 use crate::identity::Identity;
@@ -33,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) in_progress: InProgress,
     pub(crate) clock: Clock,
+    /// One effect at a time that may be what ended its worker.
+    pub(crate) suspects: Arc<Semaphore>,
     identity: Identity,
 }
 
@@ -55,7 +57,7 @@ impl Worker {
             ));
         }
         let listener = listen::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
-        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, identity });
+        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, suspects: Arc::new(Semaphore::new(1)), identity });
         Ok(Worker { shared, listener })
     }
 
