@@ -156,6 +156,7 @@ const MEASURE: &[&str] = &[
     "effects",
     "embedded-model",
     "engine",
+    "engine-restate",
     "evidence",
     "flows",
     "graph",

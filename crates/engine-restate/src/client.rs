@@ -10,9 +10,12 @@ use reqwest::{StatusCode, Url};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use crate::bare::{CALLER_SERVICE, CALLS, CallsInput};
 use crate::{DRIVE, THREAD_SERVICE};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
+/// For a whole series of calls.
+const BARE_TIMEOUT: Duration = Duration::from_secs(600);
 /// How much of an error page is shown.
 const WORDS_MAX: usize = 500;
 
@@ -67,10 +70,34 @@ impl Client {
         self.send(request).await.map(drop)
     }
 
-    /// Makes the worker at this address known to the server, whose admin API this is.
-    pub async fn register(&self, worker: &str, is_forced: bool) -> Result<(), ClientError> {
+    /// Makes the worker at this address known to the server, whose admin API this is. Returns the id of the deployment.
+    pub async fn register(&self, worker: &str, is_forced: bool) -> Result<String, ClientError> {
         let url = self.url(&["deployments"])?;
-        self.send(self.http.post(url).json(&json!({ "uri": worker, "force": is_forced }))).await.map(drop)
+        let body = self.send(self.http.post(url).json(&json!({ "uri": worker, "force": is_forced }))).await?;
+        let id = serde_json::from_str::<serde_json::Value>(&body).ok().and_then(|body| body["id"].as_str().map(str::to_owned));
+        Ok(id.unwrap_or_default())
+    }
+
+    /// Removes a deployment from the server, whose admin API this is.
+    pub async fn unregister(&self, deployment: &str) -> Result<(), ClientError> {
+        let mut url = self.url(&["deployments", deployment])?;
+        url.query_pairs_mut().append_pair("force", "true");
+        self.send(self.http.delete(url)).await.map(drop)
+    }
+
+    /// Whether the server, whose admin API this is, has a worker of Baton.
+    pub async fn has_worker(&self) -> Result<bool, ClientError> {
+        match self.send(self.http.get(self.url(&["services", THREAD_SERVICE])?)).await {
+            Ok(_) => Ok(true),
+            Err(ClientError::Refused { status: 404, .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has a [`BareService`](crate::BareService) make so many calls, one after the other, and waits for the last reply.
+    pub async fn bare_calls(&self, key: &str, calls: u64, bytes: usize) -> Result<(), ClientError> {
+        let url = self.url(&[CALLER_SERVICE, key, CALLS])?;
+        self.send(self.http.post(url).timeout(BARE_TIMEOUT).json(&CallsInput { calls, bytes })).await.map(drop)
     }
 
     fn url(&self, path: &[&str]) -> Result<Url, ClientError> {

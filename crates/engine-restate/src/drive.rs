@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use engine::{EngineError, Performed, RunState};
-use graph::{Failure, FailureKind, Reply, RunId, ThreadId};
+use graph::{Failure, FailureKind, Reply, RunId, ThreadId, UserId};
 use restate_sdk_shared_core::{CallHandle, NotificationHandle, PayloadOptions, Target, VM as _, Value};
 use serde_json::json;
 use store::StoreError;
@@ -16,7 +16,7 @@ use crate::job::{self, PayloadStore, call_key, decode_reply, encode_job};
 use crate::protocol::{Invocation, InvocationEnd, Progress};
 use crate::remote::{Call, DriveMessage};
 use crate::worker::Shared;
-use crate::{EFFECT_SERVICE, PERFORM, memo};
+use crate::{EFFECT_SERVICE, PERFORM, crashes, memo};
 
 /// How long the ids of calls that are to be stopped are waited for.
 const STOPPING_MAX: Duration = Duration::from_secs(5);
@@ -49,7 +49,26 @@ pub(crate) async fn drive(mut invocation: Invocation, shared: Arc<Shared>) -> Re
         Err(error) => return invocation.fail(error.to_string()).await,
     }
     tracing::debug!(%run, invocation = input.invocation_id, "driving");
-    let mut driving = Driving { run: run.clone(), invocation, shared: shared.clone(), open: Vec::new() };
+    let mut suspected_user = None;
+    if invocation.is_retried() {
+        let counted = async {
+            let user = shared.engine.store().thread(&thread).await?.and_then(|row| row.user).unwrap_or_default();
+            Ok::<_, StoreError>((crashes::count_opening(&shared, &user, &thread).await?, user))
+        };
+        match counted.await {
+            Ok((attempts, user)) if attempts > u64::from(shared.engine.takeovers_max()) => {
+                let given_up = shared.engine.give_up(&run, attempts).await;
+                crashes::forget_opening(&shared, &user, &thread).await;
+                return match given_up {
+                    Ok(()) => invocation.end(Err((422, format!("run {run} ended its worker {attempts} times")))).await,
+                    Err(error) => invocation.fail(error.to_string()).await,
+                };
+            }
+            Ok((_, user)) => suspected_user = Some(user),
+            Err(error) => return invocation.fail(error.to_string()).await,
+        }
+    }
+    let mut driving = Driving { run: run.clone(), invocation, shared: shared.clone(), open: Vec::new(), suspected_user };
     let driven = driving.until_stopped(&thread).await?;
     driving.stop_unwanted().await?;
     let invocation = driving.invocation;
@@ -78,6 +97,8 @@ struct Driving {
     invocation: Invocation,
     shared: Arc<Shared>,
     open: Vec<OpenCall>,
+    /// The user of a run that may be what ended its worker, until it is opened.
+    suspected_user: Option<UserId>,
 }
 
 impl Driving {
@@ -92,8 +113,12 @@ impl Driving {
             self.invocation.flush().await?;
             tokio::select! {
                 biased;
-                state = &mut driven => return Ok(state),
+                state = &mut driven => {
+                    self.note_opened(thread).await;
+                    return Ok(state);
+                }
                 Some(message) = messages.recv() => {
+                    self.note_opened(thread).await;
                     self.take(message).await?;
                     while let Ok(message) = messages.try_recv() {
                         self.take(message).await?;
@@ -105,6 +130,12 @@ impl Driving {
             if self.open.is_empty() && self.invocation.is_open() && matches!(self.invocation.progress(Vec::new()).await?, Some(Progress::Cancelled)) {
                 self.cancelled().await;
             }
+        }
+    }
+
+    async fn note_opened(&mut self, thread: &ThreadId) {
+        if let Some(user) = self.suspected_user.take() {
+            crashes::forget_opening(&self.shared, &user, thread).await;
         }
     }
 
@@ -239,7 +270,7 @@ impl Shared {
         let store = self.engine.store();
         let forgotten = async {
             let user = store.thread(thread).await?.and_then(|row| row.user).unwrap_or_default();
-            job::forget(&**store, &user, thread, &[memo::KIND]).await
+            job::forget(&**store, &user, thread, &[memo::KIND, crashes::KIND]).await
         };
         if let Err(error) = forgotten.await {
             tracing::info!(%thread, "what was kept for its calls is deleted with its next run: {error}");

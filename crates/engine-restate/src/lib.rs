@@ -13,12 +13,15 @@
 //!
 //! - [`client`]: submits runs, registers workers.
 //! - [`worker`]: what a worker serves; `drive.rs` and `perform.rs` are its two handlers, `protocol.rs` implements Restate's service protocol.
+//! - [`bare`]: a service without Baton, which benchmarks compare a worker with.
 //!
 //! Deliberately absent: the loop that drives a run (`engine`), SQL, and what effects mean.
 
 #![warn(missing_docs)]
 
+pub mod bare;
 pub mod client;
+mod crashes;
 mod drive;
 mod identity;
 mod job;
@@ -30,6 +33,7 @@ mod protocol;
 mod remote;
 pub mod worker;
 
+pub use bare::BareService;
 pub use client::{Client, ClientError};
 pub use remote::Calls;
 pub use worker::{Worker, WorkerSettings};

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::bare::{CALLER_SERVICE, CALLS, NOOP, NOOP_SERVICE};
 use crate::{DRIVE, EFFECT_SERVICE, PERFORM, THREAD_SERVICE};
 
 /// The version of the manifest, for the header of the reply.
@@ -40,6 +41,19 @@ pub(crate) fn manifest() -> Value {
                 "ingressPrivate": true,
                 "handlers": [handler(PERFORM, None, PERFORM_IDLE_MS, PERFORM_IDLE_MS)],
             },
+        ],
+    })
+}
+
+/// What the service of benchmarks offers.
+pub(crate) fn bare() -> Value {
+    json!({
+        "protocolMode": "BIDI_STREAM",
+        "minProtocolVersion": 5,
+        "maxProtocolVersion": 7,
+        "services": [
+            { "name": CALLER_SERVICE, "ty": "VIRTUAL_OBJECT", "handlers": [handler(CALLS, Some("EXCLUSIVE"), DRIVE_IDLE_MS, MINUTE_MS)] },
+            { "name": NOOP_SERVICE, "ty": "SERVICE", "ingressPrivate": true, "handlers": [handler(NOOP, None, PERFORM_IDLE_MS, PERFORM_IDLE_MS)] },
         ],
     })
 }

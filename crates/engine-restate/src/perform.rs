@@ -7,6 +7,8 @@
 //!            its reply was kept: return that
 //!            it may be performed twice: perform it; otherwise look it up, or it is in doubt
 //! ```
+//!
+//! An attempt that is not the first is counted first (`crashes.rs`).
 
 use std::sync::Arc;
 
@@ -15,6 +17,7 @@ use engine::Performed;
 use graph::{Effect, Job, RunId};
 use store::{Change, Piece};
 
+use crate::crashes::{self, ALONE_MAX, Admission};
 use crate::job::{PayloadStore, call_key, decode_job, encode_reply, prefix};
 use crate::memo;
 use crate::protocol::{self, Invocation, InvocationEnd};
@@ -37,7 +40,8 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
         },
     };
     let (key, user, thread) = (call_key(&job), job.context.user.clone(), job.thread.clone());
-    let work = work(shared.clone(), job, watched, was_begun, is_noted);
+    let attempt = Attempt { was_begun, is_noted, is_retried: was_begun || invocation.is_retried() };
+    let work = work(shared.clone(), job, watched, attempt);
     let mut going = shared.in_progress.join(&key, work);
     let performed = loop {
         invocation.flush().await?;
@@ -61,13 +65,36 @@ pub(crate) async fn perform(mut invocation: Invocation, shared: Arc<Shared>) -> 
     }
 }
 
-async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, was_begun: bool, is_noted: bool) -> Performed {
+/// What is known of an attempt.
+#[derive(Clone, Copy)]
+struct Attempt {
+    /// An attempt before it noted that it begins.
+    was_begun: bool,
+    /// It is noted when it begins, and its reply is kept.
+    is_noted: bool,
+    /// There was an attempt before it.
+    is_retried: bool,
+}
+
+async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, attempt: Attempt) -> Performed {
+    let Attempt { was_begun, is_noted, is_retried } = attempt;
     let store = shared.engine.store().clone();
     if was_begun {
         match memo::recall(&*store, &job).await {
             Ok(Some(performed)) => return performed,
             Ok(None) => {}
             Err(error) => tracing::warn!(run = %job.run, "whether an earlier attempt was answered cannot be read: {error}"),
+        }
+    }
+    let mut alone = None;
+    if is_retried {
+        match crashes::admit(&shared, &job).await {
+            Ok(Admission::Begin(permit)) => alone = permit,
+            Ok(Admission::GivenUp(crashes)) => {
+                shared.engine.report_given_up(&job.run, crashes).await;
+                return crashes::reply_given_up(crashes);
+            }
+            Err(error) => tracing::warn!(run = %job.run, "an attempt is made without being counted: {error}"),
         }
     }
     let is_repeatable = shared.engine.repeatability(&job) == Repeatability::Repeatable;
@@ -82,7 +109,18 @@ async fn work(shared: Arc<Shared>, job: Job, watched: Vec<RunId>, was_begun: boo
             }
         }),
     };
-    let performed = shared.engine.perform_attempt(&job, was_begun && !is_repeatable, &progress).await;
+    let mut performing = Box::pin(shared.engine.perform_attempt(&job, was_begun && !is_repeatable, &progress));
+    let performed = match alone {
+        None => performing.await,
+        Some(alone) => match tokio::time::timeout(ALONE_MAX, &mut performing).await {
+            Ok(performed) => performed,
+            Err(_) => {
+                // It has lasted; the next suspect may go.
+                drop(alone);
+                performing.await
+            }
+        },
+    };
     if is_noted {
         memo::keep(&*store, &job, &performed, (shared.clock)()).await;
     }

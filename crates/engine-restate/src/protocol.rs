@@ -34,6 +34,7 @@ impl From<Error> for InvocationEnd {
 
 pub(crate) struct Invocation {
     pub(crate) vm: CoreVM,
+    start: Start,
     incoming: Incoming,
     has_ended: bool,
     outgoing: mpsc::Sender<Bytes>,
@@ -62,7 +63,7 @@ impl Invocation {
         let vm = CoreVM::new(headers, options)?;
         let head = vm.get_response_head();
         let (outgoing, sent) = mpsc::channel(OUTGOING_MAX);
-        Ok((Invocation { vm, incoming, has_ended: false, outgoing }, head, Outgoing(sent)))
+        Ok((Invocation { vm, start: Start::Partial(Vec::new()), incoming, has_ended: false, outgoing }, head, Outgoing(sent)))
     }
 
     /// Reads until the input and the journal are there.
@@ -87,6 +88,7 @@ impl Invocation {
             frame = self.incoming.frame() => match frame {
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
+                        self.start.read(&data);
                         self.vm.notify_input(data);
                     }
                 }
@@ -99,6 +101,11 @@ impl Invocation {
             () = self.outgoing.closed() => return Err(InvocationEnd::Disconnected),
         }
         Ok(())
+    }
+
+    /// Whether an attempt before this one did not end. Known once the input is there. A hint: the server forgets it when it restarts.
+    pub(crate) fn is_retried(&self) -> bool {
+        matches!(self.start, Start::Read { retries: 1.. })
     }
 
     /// Whether the server still sends.
@@ -175,4 +182,93 @@ pub(crate) enum Progress {
     Cancelled,
     /// The note with this handle is to be made.
     Execute(NotificationHandle),
+}
+
+/// The first message of the server, for the one field that the state machine keeps to itself.
+enum Start {
+    Partial(Vec<u8>),
+    Read { retries: u32 },
+}
+
+impl Start {
+    /// The message is longer only if the thread had state at the Restate server, which it has not.
+    const BYTES_MAX: usize = 64 << 10;
+
+    fn read(&mut self, data: &[u8]) {
+        let Start::Partial(bytes) = self else { return };
+        bytes.extend_from_slice(data);
+        match start_retries(bytes) {
+            Some(retries) => *self = Start::Read { retries },
+            None if bytes.len() > Start::BYTES_MAX => *self = Start::Read { retries: 0 },
+            None => {}
+        }
+    }
+}
+
+/// `retry_count_since_last_stored_entry` of a `StartMessage`: a header of type (0), flags and length, then a protobuf message. `None` if it is not whole.
+fn start_retries(bytes: &[u8]) -> Option<u32> {
+    const RETRIES_FIELD: u64 = 7;
+    let (head, rest) = bytes.split_first_chunk::<8>()?;
+    let head = u64::from_be_bytes(*head);
+    let length = usize::try_from(head & 0xffff_ffff).ok()?;
+    let mut body = rest.get(..length)?;
+    if head >> 48 != 0 {
+        return Some(0);
+    }
+    while !body.is_empty() {
+        let tag = varint(&mut body)?;
+        match (tag >> 3, tag & 7) {
+            (RETRIES_FIELD, 0) => return varint(&mut body).map(|retries| u32::try_from(retries).unwrap_or(u32::MAX)),
+            (_, 0) => {
+                varint(&mut body)?;
+            }
+            (_, 1) => body = body.get(8..)?,
+            (_, 2) => {
+                let length = usize::try_from(varint(&mut body)?).ok()?;
+                body = body.get(length..)?;
+            }
+            (_, 5) => body = body.get(4..)?,
+            _ => return Some(0),
+        }
+    }
+    Some(0)
+}
+
+fn varint(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for shift in (0..64).step_by(7) {
+        let (byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(body: &[u8]) -> Vec<u8> {
+        [&(body.len() as u64).to_be_bytes()[..], body].concat()
+    }
+
+    #[test]
+    fn the_retries_of_a_start_message_are_read_wherever_it_is_cut() {
+        // id (1), debug id (2), known entries (3), key (6), retries (7) = 300, random seed (9).
+        let body = [&b"\x0a\x02ab\x12\x03inv\x18\x01\x32\x01k"[..], b"\x38\xac\x02", b"\x48\x05"].concat();
+        let whole = message(&body);
+        for cut in 0..whole.len() {
+            let mut start = Start::Partial(Vec::new());
+            start.read(&whole[..cut]);
+            assert!(matches!(start, Start::Partial(_)), "{cut}");
+            start.read(&whole[cut..]);
+            start.read(b"and what follows");
+            assert!(matches!(start, Start::Read { retries: 300 }), "{cut}");
+        }
+        assert_eq!(start_retries(&message(b"\x18\x01")), Some(0), "none is written for a first attempt");
+        assert_eq!(start_retries(&message(b"\x0b")), Some(0), "a group, which no version of the protocol has");
+    }
 }

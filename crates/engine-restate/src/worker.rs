@@ -7,8 +7,10 @@ use engine::{Clock, Engine};
 use http::{Request, Response, StatusCode};
 use http_body_util::{Either, Full};
 use hyper::body::{Bytes, Incoming};
+use restate_sdk_shared_core::ResponseHead;
+use serde_json::Value;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::drive::drive;
 use crate::identity::Identity;
@@ -31,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
     pub(crate) in_progress: InProgress,
     pub(crate) clock: Clock,
+    /// One effect at a time that may be what ended its worker.
+    pub(crate) suspects: Arc<Semaphore>,
     identity: Identity,
 }
 
@@ -53,7 +57,7 @@ impl Worker {
             ));
         }
         let listener = listen::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"))?;
-        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, identity });
+        let shared = Arc::new(Shared { engine, calls, in_progress: InProgress::default(), clock, suspects: Arc::new(Semaphore::new(1)), identity });
         Ok(Worker { shared, listener })
     }
 
@@ -79,7 +83,7 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let drives = match segments.as_slice() {
         [.., "health"] => return plain(StatusCode::OK, ""),
-        [.., "discover"] => return discovered(&parts.headers),
+        [.., "discover"] => return discovered(&parts.headers, &manifest::manifest()),
         [.., "invoke", THREAD_SERVICE, DRIVE] => true,
         [.., "invoke", EFFECT_SERVICE, PERFORM] => false,
         _ => return plain(StatusCode::NOT_FOUND, "this worker has no such handler"),
@@ -90,13 +94,22 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
         Err(error) => return plain(StatusCode::from_u16(error.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &error.to_string()),
     };
     let shared = shared.clone();
+    run_detached(async move { if drives { Box::pin(drive(invocation, shared)).await } else { Box::pin(perform(invocation, shared)).await } });
+    begun(head, outgoing)
+}
+
+/// Runs an invocation beside the response that carries its messages.
+pub(crate) fn run_detached(invocation: impl Future<Output = Result<(), InvocationEnd>> + Send + 'static) {
     tokio::spawn(async move {
-        let end = if drives { Box::pin(drive(invocation, shared)).await } else { Box::pin(perform(invocation, shared)).await };
-        match end {
+        match invocation.await {
             Ok(()) | Err(InvocationEnd::Disconnected | InvocationEnd::Suspended) => {}
             Err(error @ InvocationEnd::Protocol(_)) => tracing::warn!("an invocation failed and is tried again: {error}"),
         }
     });
+}
+
+/// The response to a request that began an invocation.
+pub(crate) fn begun(head: ResponseHead, outgoing: Outgoing) -> Response<ResponseBody> {
     let mut response = Response::builder().status(head.status_code);
     for header in head.headers {
         response = response.header(&*header.key, &*header.value);
@@ -104,17 +117,17 @@ fn answer(request: Request<Incoming>, shared: &Arc<Shared>) -> Response<Response
     response.body(Either::Right(outgoing)).unwrap_or_else(|error| plain(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
 }
 
-fn discovered(headers: &http::HeaderMap) -> Response<ResponseBody> {
+pub(crate) fn discovered(headers: &http::HeaderMap, manifest: &Value) -> Response<ResponseBody> {
     let accepted = headers.get("accept").and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !accepted.contains(manifest::CONTENT_TYPE) {
         return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "this worker needs Restate 1.5 or newer");
     }
-    let body = Either::Left(Full::new(Bytes::from(manifest::manifest().to_string())));
+    let body = Either::Left(Full::new(Bytes::from(manifest.to_string())));
     let response = Response::builder().header("content-type", manifest::CONTENT_TYPE).body(body);
     response.unwrap_or_else(|error| plain(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()))
 }
 
-fn plain(status: StatusCode, words: &str) -> Response<ResponseBody> {
+pub(crate) fn plain(status: StatusCode, words: &str) -> Response<ResponseBody> {
     let mut response = Response::new(Either::Left(Full::new(Bytes::from(words.to_owned()))));
     *response.status_mut() = status;
     response

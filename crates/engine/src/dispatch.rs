@@ -71,6 +71,7 @@ impl Inner {
     pub(crate) async fn dispatch_resume(&self, dispatcher: &dyn Dispatcher, run: &RunId) -> Result<()> {
         let row = self.row(run).await?;
         must_be_open(&row)?;
+        self.forget_takeovers(run).await?;
         self.submit(dispatcher, &row, &format!("resume-{}", row.updated_ms)).await;
         Ok(())
     }

@@ -20,7 +20,7 @@ use store::{Commit, NewRecord, RecordFilter, RunFilter, RunRow, Status, Store, S
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::open::Pages;
-use crate::{EngineError, Inner, Result, RunResult, RunState};
+use crate::{Engine, EngineError, Inner, Result, RunResult, RunState};
 
 /// The kind of the records.
 pub const KIND: &str = "takeover";
@@ -72,6 +72,30 @@ pub async fn abandoned_runs(store: &dyn Store, limit: usize) -> Result<Vec<Aband
         }
     }
     Ok(found)
+}
+
+impl Engine {
+    /// How often in a row the process of a run may end before the run makes progress.
+    pub fn takeovers_max(&self) -> u32 {
+        self.0.settings.takeovers_max
+    }
+
+    /// Ends a run as crashed whose attempts a dispatcher counts, and reports it.
+    pub async fn give_up(&self, run: &RunId, crashes: u64) -> Result<()> {
+        let row = self.0.row(run).await?;
+        self.0.mark_given_up(&row, crashes).await?;
+        self.0.give_up(&row, u32::try_from(crashes).unwrap_or(u32::MAX)).await
+    }
+
+    /// Reports a run of which an effect ended its process again and again, and is not performed any more. The run goes on with a failure.
+    pub async fn report_given_up(&self, run: &RunId, crashes: u64) {
+        tracing::error!(%run, "an effect of this run ended its process {crashes} times in a row, and is not performed any more");
+        self.0.health.given_up.fetch_add(1, Ordering::Relaxed);
+        let marked = async { self.0.mark_given_up(&self.0.row(run).await?, crashes).await };
+        if let Err(error) = marked.await {
+            tracing::warn!(%run, "`baton doctor` will not name it: {error}");
+        }
+    }
 }
 
 impl Inner {
@@ -148,6 +172,13 @@ impl Inner {
         let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
         self.store.drop_record(&user, KIND, run.as_str()).await?;
         Ok(())
+    }
+
+    async fn mark_given_up(&self, row: &RunRow, crashes: u64) -> Result<()> {
+        let user = self.store.thread(&row.thread).await?.and_then(|thread| thread.user).unwrap_or_default();
+        let now_ms = (self.settings.clock)();
+        let takeovers = u32::try_from(crashes).unwrap_or(u32::MAX);
+        self.put_count(&user, &row.run, &Count { takeovers, progress_ms: row.updated_ms, given_up_ms: Some(now_ms) }, now_ms).await
     }
 
     async fn put_count(&self, user: &UserId, run: &RunId, count: &Count, at_ms: i64) -> Result<()> {

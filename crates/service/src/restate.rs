@@ -107,7 +107,7 @@ mod with {
     async fn register(admin: &Client, worker: &str, is_forced: bool) -> Result<()> {
         loop {
             match admin.register(worker, is_forced).await {
-                Ok(()) => return Ok(()),
+                Ok(_) => return Ok(()),
                 Err(error @ engine_restate::ClientError::Unreachable { .. }) => {
                     tracing::warn!("{error}; trying again");
                     tokio::time::sleep(REGISTER_PAUSE).await;

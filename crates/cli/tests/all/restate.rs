@@ -404,3 +404,36 @@ async fn wrong_addresses_and_unsigned_requests_are_refused() {
     assert_ne!(refused.code, Some(0), "{refused:?}");
     assert!(refused.err.contains("401") || refused.err.contains("not signed"), "{refused:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs Restate: lab/peers/restate"]
+async fn the_bench_measures_steps_beside_bare_calls_and_leaves_nothing_behind() {
+    let cluster = Cluster::new().await;
+    let (admin, ingress) = (cluster.restate.admin_url(), cluster.restate.ingress_url());
+    let bench = [
+        "bench",
+        "scale",
+        "--quick",
+        "--json",
+        "--rounds",
+        "1",
+        "--threads",
+        "100",
+        "--together",
+        "4",
+        "--restate",
+        &ingress,
+        "--restate-admin",
+        &admin,
+    ];
+    // Twice: the first one has removed its worker.
+    for _ in 0..2 {
+        let object = cluster.shared.well(&bench).lines().remove(0);
+        for key in ["bare_call_us", "bare_calls_per_s", "step_us", "steps_per_s", "ratio_to_bare"] {
+            assert!(object["stores"]["restate"][key].as_f64().is_some_and(|number| number > 0.0), "{key}: {object}");
+        }
+        assert!(object["stores"]["postgres"]["ratio_to_bare"].as_f64().is_some_and(|number| number > 0.0), "{object}");
+    }
+    let _worker = cluster.worker("sample");
+    cluster.shared.baton(&bench).complains(2, &["has a worker already"]);
+}

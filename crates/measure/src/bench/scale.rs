@@ -1,4 +1,8 @@
-//! `baton bench scale`: cost of a step on each store, beside plain commits of the same database, and its growth with the stored data.
+//! `baton bench scale`: cost of a step on each store and on a Restate server, beside plain commits of the same database and plain calls of the same
+//! server, and its growth with the stored data.
+
+#[cfg(feature = "restate")]
+mod restate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +21,7 @@ use super::flow;
 use super::setup::{BenchSetup, over, replay, us_since, whole};
 use super::{BenchOptions, wrong};
 
-/// Measure the stores: steps a second and the time of a step, on SQLite and on Postgres, with few and with many threads stored
+/// Measure the stores: steps a second and the time of a step, on SQLite, on Postgres and on a Restate server, with few and with many threads stored
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct ScaleBench {
@@ -27,25 +31,35 @@ pub struct ScaleBench {
     /// Concurrent runs
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=1_000))]
     together: u64,
+    /// The ingress of a Restate server to measure as well, one that has no workers of Baton; BATON_RESTATE_TOKEN is sent as bearer token
+    #[arg(long, value_name = "URL", requires = "restate_admin")]
+    restate: Option<String>,
+    /// The admin API of that server, which must reach this machine at 127.0.0.1
+    #[arg(long, value_name = "URL", requires = "restate")]
+    restate_admin: Option<String>,
     #[command(flatten)]
     how: BenchOptions,
 }
 
 const AFTER_HELP: &str = "\
-Postgres is measured where --store or BATON_STORE names one, in schemas that are dropped at the end; otherwise SQLite alone.
+Postgres is measured where --store or BATON_STORE names one, in schemas that are dropped at the end; otherwise SQLite alone. Runs on Restate are
+stored in that Postgres too, otherwise in a file.
 What is compared is measured in turns, so that other work on the machine slows both; ratios are the medians of all turns, times the best.
 
   step_us              a step of one run, from commit to commit
   steps_per_s          of many runs at once, which share their commits
   bare_commit_us       one plain insert and commit on the same database
   bare_commits_per_s   the same from 32 connections at once
-  ratio_to_bare        step_us over bare_commit_us
+  bare_call_us         on Restate, one call of a service that does nothing, from a handler that makes one after the other
+  bare_calls_per_s     the same from many handlers at once
+  ratio_to_bare        step_us over bare_commit_us; on Restate over bare_call_us
   growth_ratio         step_us with --threads threads stored over that with 100
   two_servers_ratio    runs a second of two servers over those of one, when effects wait 50 ms; a server has 32 places for runs
 
 Examples:
   baton bench scale
-  BATON_STORE=postgres://me@localhost/baton baton bench scale --threads 1000000 --json";
+  BATON_STORE=postgres://me@localhost/baton baton bench scale --threads 1000000 --json
+  baton bench scale --restate http://127.0.0.1:8080 --restate-admin http://127.0.0.1:9070";
 
 const FEW_THREADS: u64 = 100;
 /// About the size of a journal line of the measured runs.
@@ -77,6 +91,21 @@ impl ScaleBench {
                 }
                 None => remark("Postgres is not measured: --store or BATON_STORE names one"),
             }
+            match (&self.restate, &self.restate_admin) {
+                (Some(ingress), Some(admin)) => {
+                    let measured = match place.shared()? {
+                        None => self.on_restate(ingress, admin, open("restate.db")?, &setup).await,
+                        Some(at) => {
+                            let schema = BenchSchema::new(at.address()).await?;
+                            let measured = self.on_restate(ingress, admin, Arc::new(schema.open().await?), &setup).await;
+                            schema.drop_schema().await?;
+                            measured
+                        }
+                    };
+                    report.insert("restate", measured?);
+                }
+                _ => remark("Restate is not measured: --restate and --restate-admin name a server"),
+            }
             let host = setup.host();
             match self.how.json {
                 true => println!("{}", json!({ "host": host, "threads": self.threads, "together": self.together, "stores": report })),
@@ -84,6 +113,23 @@ impl ScaleBench {
             }
             Ok(())
         })
+    }
+
+    #[cfg(feature = "restate")]
+    async fn on_restate(&self, ingress: &str, admin: &str, store: Arc<dyn Store>, setup: &BenchSetup) -> Result<Numbers> {
+        let bench = restate::RestateBench {
+            ingress: ingress.to_owned(),
+            admin: admin.to_owned(),
+            together: self.together,
+            steps: setup.sizes.alone_steps,
+            rounds: self.how.rounds,
+        };
+        Box::pin(bench.measure(store)).await
+    }
+
+    #[cfg(not(feature = "restate"))]
+    async fn on_restate(&self, _ingress: &str, _admin: &str, _store: Arc<dyn Store>, _setup: &BenchSetup) -> Result<Numbers> {
+        Err(service::ServiceError::Usage("this baton was built without the feature restate".into()))
     }
 
     async fn postgres(&self, schemas: &[BenchSchema; 2], setup: &BenchSetup) -> Result<Numbers> {

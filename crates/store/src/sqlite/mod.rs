@@ -25,10 +25,12 @@ mod writer;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use graph::{RunId, ThreadId, UserId};
 use serde_json::Value;
+use tokio::time::sleep;
 
 use crate::{
     CardFilter, CardRow, Commit, DeletionReport, Intent, JournalLine, Lease, MessageRow, NewPermission, NewRecord, NewToken, NoteFilter, NoteRow,
@@ -39,6 +41,9 @@ pub use copy::{CheckedDatabase, check_database, compact_database, copy_database,
 use read::Readers;
 use retention::RetainedFrom;
 use writer::Writer;
+
+/// Pause between two pieces of a deletion: longer than writers of other processes take to see that the file is free.
+const OTHERS_TURN: Duration = Duration::from_millis(3);
 
 /// A store in one SQLite file.
 pub struct SqliteStore {
@@ -81,8 +86,12 @@ impl SqliteStore {
 
     /// In pieces small enough for other writers to come between.
     async fn sweep(&self) -> Result<()> {
-        while self.writer.write(0, |tables| tables.sweep()).await? {}
-        while self.writer.write(0, |tables| tables.vacuum()).await? {}
+        while self.writer.write(0, |tables| tables.sweep()).await? {
+            sleep(OTHERS_TURN).await;
+        }
+        while self.writer.write(0, |tables| tables.vacuum()).await? {
+            sleep(OTHERS_TURN).await;
+        }
         Ok(())
     }
 
@@ -288,6 +297,7 @@ impl Store for SqliteStore {
             freed.deleted.extend(piece.threads);
             freed.runs += piece.runs;
             from = piece.next;
+            sleep(OTHERS_TURN).await;
         }
         self.give_back(files_bytes, freed).await
     }

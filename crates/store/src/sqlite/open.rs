@@ -37,6 +37,11 @@ const MIGRATIONS: [&str; 7] = [
 
 /// How long to wait for another process that is writing, before giving up.
 const BUSY_MAX: Duration = Duration::from_secs(10);
+/// How often a writer looks whether another process has finished its transaction. SQLite's own handler waits up to 100 ms between two looks, and so misses
+/// the moments between the transactions of a process that writes one after the other.
+const BUSY_LOOK: Duration = Duration::from_millis(1);
+/// Together about `BUSY_MAX`.
+const BUSY_LOOKS_MAX: i32 = 10_000;
 /// Pages in the WAL before it is worked into the file in the midst of writing. When writing pauses it happens sooner.
 const WAL_PAGES_MAX: u32 = 4_000;
 const PAGE_BYTES: u32 = 4_096;
@@ -49,11 +54,12 @@ pub(super) fn open_writer(path: &Path, durability: Durability) -> Result<Connect
     examine(path)?;
     let is_new = file_bytes(path) == 0;
     make_private(path).map_err(|error| StoreError::Open { path: path.display().to_string(), why: error.to_string() })?;
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE)?;
     if connection.is_readonly("main").named(path)? {
         return Err(StoreError::Open { path: path.display().to_string(), why: "it may only be read".to_owned() });
     }
     prepare(&connection, path, durability)?;
+    wait_for_others(&mut connection).named(path)?;
     if is_new && durability == Durability::Full {
         settle(path).map_err(|error| StoreError::Open { path: path.display().to_string(), why: error.to_string() })?;
     }
@@ -119,6 +125,14 @@ pub(super) fn connect(path: &Path, flags: OpenFlags) -> Result<Connection> {
     connection.busy_timeout(BUSY_MAX).named(path)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// Waits for the transactions of other processes as a writer does. Replaces a timeout that was set.
+pub(super) fn wait_for_others(connection: &mut Connection) -> rusqlite::Result<()> {
+    connection.busy_handler(Some(|looks| {
+        std::thread::sleep(BUSY_LOOK);
+        looks < BUSY_LOOKS_MAX
+    }))
 }
 
 fn prepare(connection: &Connection, path: &Path, durability: Durability) -> Result<()> {

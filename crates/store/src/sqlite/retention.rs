@@ -4,9 +4,12 @@
 //! may be large, so they are swept afterwards, a piece per transaction; then the free pages are moved to the file's end, again
 //! in pieces, and cut off. A crash in between costs nothing: what is left is on a list, and swept when next it is quiet.
 
+use std::time::Duration;
+
 use graph::ThreadId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::open::wait_for_others;
 use super::write::{Claimable, SqlResult, Tables};
 use crate::{Retention, StoreError};
 
@@ -18,7 +21,7 @@ const SWEPT_BYTES_MAX: i64 = 4 << 20;
 /// Pages moved in one transaction.
 const PAGES_MAX: u32 = 256;
 /// How long cutting the files waits for readers to look away.
-const READERS_MS_MAX: u32 = 500;
+const READERS_MAX: Duration = Duration::from_millis(500);
 
 /// Threads are kept from this place on, in the order of use.
 #[derive(Clone, Copy)]
@@ -168,20 +171,19 @@ impl Tables {
     }
 
     /// Works the WAL into the file and cuts both. Readers that look on for long keep the WAL from being cut; it is cut later.
-    pub(super) fn checkpoint(&self) -> rusqlite::Result<()> {
-        let busy_ms: u32 = self.connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
-        self.connection.query_row(&format!("PRAGMA busy_timeout = {READERS_MS_MAX}"), [], |_| Ok(()))?;
+    pub(super) fn checkpoint(&mut self) -> rusqlite::Result<()> {
+        self.connection.busy_timeout(READERS_MAX)?;
         let end = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-        self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
+        wait_for_others(&mut self.connection)?;
         end
     }
 
     /// The same without waiting for readers. Says whether the files were cut.
-    pub(super) fn cut(&self) -> rusqlite::Result<bool> {
-        let busy_ms: u32 = self.connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0))?;
-        self.connection.query_row("PRAGMA busy_timeout = 0", [], |_| Ok(()))?;
+    pub(super) fn cut(&mut self) -> rusqlite::Result<bool> {
+        self.connection.busy_timeout(Duration::ZERO)?;
         let is_busy = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-        self.connection.query_row(&format!("PRAGMA busy_timeout = {busy_ms}"), [], |_| Ok(()))?;
+        // A timeout replaces the writer's way of waiting.
+        wait_for_others(&mut self.connection)?;
         is_busy.map(|is_busy| !is_busy)
     }
 
