@@ -1,5 +1,5 @@
-//! The small text encoder that the verifier and the vectors of passages share: layers of BERT (384 wide) with int8 weights, six for the verifier
-//! and three for vectors. The weights of both are part of the binary; they share the word embeddings and the tokenizer.
+//! The small text encoder that the verifier, the answer check and the vectors of passages share: layers of BERT (384 wide) with int8 weights, six for the
+//! verifier, six for the answer check and three for vectors. The weights of all are part of the binary; they share the word embeddings and the tokenizer.
 //!
 //! Deliberately absent: tokens, threads, IO, and what is made of the output (a head over it, or a mean).
 //!

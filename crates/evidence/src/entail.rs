@@ -40,10 +40,38 @@ pub(crate) fn log_odds(probability: f32) -> f32 {
     (probability / (1.0 - probability)).ln()
 }
 
+/// A short answer with its question and the passages it was given from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ShortAnswer {
+    /// The question in full.
+    pub question: String,
+    /// A few words.
+    pub answer: String,
+    /// The ones that matter most first: a model reads as many as fit.
+    pub passages: Vec<TitledText>,
+}
+
+/// A passage as a model reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TitledText {
+    /// Empty if it has none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// The whole text.
+    pub text: String,
+}
+
 /// A model that judges whether a text supports a sentence.
 pub trait Entailment: Send + Sync {
     /// A judgement for each pair, in their order. Results do not depend on the batching.
     fn judge(&self, pairs: &[Pair<'_>]) -> Vec<Judgement>;
+
+    /// Calibrated probability that the passages state that this is the answer to the question. `None` if this model cannot judge it.
+    fn judge_answer(&self, _answer: &ShortAnswer) -> Option<f32> {
+        None
+    }
 
     /// The weights of the rules beside this model.
     fn weights(&self) -> DecisionWeights;
@@ -91,6 +119,9 @@ pub struct JudgeRequest {
     claims: Vec<String>,
     /// Indexes of a text and a claim.
     pairs: Vec<(usize, usize)>,
+    /// A short answer to judge beside the pairs. Journals from before the answer check have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    answer: Option<ShortAnswer>,
 }
 
 /// The reply of [`JUDGE`]: a judgement for each pair, and the weights of the rules.
@@ -100,6 +131,9 @@ pub struct JudgeReply {
     pub judgements: Vec<Judgement>,
     /// The weights of the rules beside the model that judged.
     pub weights: DecisionWeights,
+    /// Probability that the passages answer the question with the short answer of the request, if it has one and the model can judge it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<f32>,
 }
 
 impl JudgeRequest {
@@ -111,6 +145,17 @@ impl JudgeRequest {
             request.pairs.push(pair);
         }
         request
+    }
+
+    /// The same with a short answer to judge.
+    #[must_use]
+    pub fn with_answer(self, answer: Option<ShortAnswer>) -> JudgeRequest {
+        JudgeRequest { answer, ..self }
+    }
+
+    /// The short answer to judge, if there is one.
+    pub fn answer(&self) -> Option<&ShortAnswer> {
+        self.answer.as_ref()
     }
 
     /// `None` if an index is out of range.
@@ -146,5 +191,18 @@ mod tests {
         assert_eq!((request.texts.len(), request.claims.len(), request.pairs().unwrap()), (2, 2, pairs.to_vec()));
         let wrong: JudgeRequest = serde_json::from_str(r#"{"texts":["t"],"claims":["a"],"pairs":[[0,1]]}"#).unwrap();
         assert_eq!(wrong.pairs(), None);
+    }
+
+    #[test]
+    fn a_request_without_a_short_answer_is_written_as_before() {
+        let request = JudgeRequest::new([Pair { evidence: "t", claim: "a" }].into_iter());
+        assert_eq!(serde_json::to_string(&request).unwrap(), r#"{"texts":["t"],"claims":["a"],"pairs":[[0,0]]}"#);
+        let earlier = r#"{"judgements":[],"weights":{"model":1.0,"constant":0.0,"supported":0.0,"number":0.0,"date":0.0,"name":0.0,"negation":0.0,"opposite":0.0,"swapped":0.0}}"#;
+        let reply: JudgeReply = serde_json::from_str(earlier).unwrap();
+        assert_eq!((reply.answered, serde_json::to_string(&reply).unwrap().as_str()), (None, earlier));
+        let answer = ShortAnswer { question: "q".into(), answer: "b".into(), passages: vec![TitledText { title: String::new(), text: "t".into() }] };
+        let request = request.with_answer(Some(answer.clone()));
+        let read: JudgeRequest = serde_json::from_value(serde_json::to_value(&request).unwrap()).unwrap();
+        assert_eq!(read.answer(), Some(&answer));
     }
 }

@@ -92,7 +92,7 @@ pub use citation::{Citation, citations};
 pub use cite::{CONTRADICTED_MARK, CUT_NOTE, Cited, NOTHING_LEFT, Source, Strict, UNSUPPORTED_MARK, WEAK_MARK, answer_body, cite};
 pub use conflict::Conflict;
 pub use decide::{ClaimStatus, Claimed, Decided, DecidedBy, decide};
-pub use entail::{DecisionWeights, Entailment, JUDGE, JudgeReply, JudgeRequest, Judgement, Pair};
+pub use entail::{DecisionWeights, Entailment, JUDGE, JudgeReply, JudgeRequest, Judgement, Pair, ShortAnswer, TitledText};
 pub use fact::{Fact, FactKind, Filter};
 pub use fence::{defused, fenced, fenced_all, message_content, source_line, visible};
 pub use judged::{Judged, ModelDecision, ModelWord, Questions};

@@ -7,7 +7,7 @@
 //! label(&mut spans, tool, arguments)                                   sets the call that found them, where the host did not
 //! messages(&shown) -> Vec<Message>                                     the messages for spans that were kept
 //! finish_draft(draft, &shown, strict) -> Answer                      a model's draft, with its short answer if it has one
-//! finish_judged(said, &shown, strict, judged) -> Answer               the same, with judgements of the verifier
+//! finish_judged(said, &shown, strict, judged, answered) -> Answer     the same, with judgements of the verifier and of the answer check
 //! finish_own(said, &shown) -> Answer                                  text written by the flow: cited, and nothing marked
 //! finish(raw_text, &shown, strict) -> Answer                           citations checked, renumbered, completed; sources listed
 //! listed(intro, &shown) -> String                                      the passages with citations, for when no model wrote an answer
@@ -114,16 +114,23 @@ pub fn messages(shown: &[Span]) -> Vec<Message> {
 }
 
 pub(crate) fn finish_draft(draft: DraftAnswer, shown: &[Span], strict: bool) -> Answer {
-    finish_judged(draft, shown, strict, None)
+    finish_judged(draft, shown, strict, None, None)
 }
 
-pub(crate) fn finish_judged(draft: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>) -> Answer {
+/// A short answer that is less probable than this, by the answer check, is not given as an answer. Chosen on questions that it was not trained on, see
+/// `lab/train/README.md`.
+const ANSWERED_MIN: f32 = 0.35;
+
+/// `answered` is the probability that the passages answer the question with the short answer of the draft, if it was judged.
+pub(crate) fn finish_judged(draft: DraftAnswer, shown: &[Span], strict: bool, judged: Option<&Judged>, answered: Option<f32>) -> Answer {
     // "Not answered" is not a claim that a passage could support.
     if draft.markdown == claims::NOT_ANSWERED {
         return finish_own(draft, shown);
     }
     let mut answer = finished(&draft.markdown, shown, strict, judged);
-    if !strict && draft.short.is_some() && judged.is_some() && !shown.iter().any(Span::is_summary) && answer.has_no_supported_fact(shown) {
+    let is_unanswered = answered.is_some_and(|probability| probability < ANSWERED_MIN);
+    let may_be_unsupported = !strict && draft.short.is_some() && judged.is_some() && !shown.iter().any(Span::is_summary);
+    if may_be_unsupported && (is_unanswered || answer.has_no_supported_fact(shown)) {
         answer.prepend(claims::NOT_SUPPORTED);
         return answer;
     }

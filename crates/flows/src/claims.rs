@@ -11,8 +11,8 @@
 //!   {"facts": [], "short_answer": ""}   from a model trained to abstain   ─►   NOT_ANSWERED
 //! ```
 //!
-//! If the verifier finds support for none of the facts, the answer begins with NOT_SUPPORTED: a small model answers from what it is shown, whether that has the
-//! answer or not.
+//! If the verifier finds support for none of the facts, or the answer check finds that the passages do not answer the question with the short answer, the answer
+//! begins with NOT_SUPPORTED and has no short form: a small model answers from what it is shown, whether that has the answer or not.
 //!
 //! Without this form, a small model repeats the question with one word changed, copies whole passages, and cites nothing. So it lists what it read before it
 //! answers, and code writes the citations. The short answer cites the sources of all its facts: a name or a number that is in none of them is detected.
@@ -33,8 +33,8 @@ const ABSTAIN: &str = r#"If the evidence does not answer the question, reply {"f
 /// The answer if the model abstained.
 pub const NOT_ANSWERED: &str = "The passages do not answer this question.";
 
-/// Precedes an answer of whose facts the passages support none.
-pub const NOT_SUPPORTED: &str = "The passages that were found do not support an answer to this question. What the model says without support:";
+/// Precedes an answer of whose facts the passages support none, and one whose short form is not what the passages state.
+pub const NOT_SUPPORTED: &str = "The passages that were found do not support an answer to this question. What the model wrote about it:";
 
 /// The instructions with the abstention instruction, for a model that can abstain and is asked for facts.
 pub(crate) fn with_abstention(instructions: &str, profile: &ModelProfile, passages: usize) -> String {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Input<S> { question, history, model: ModelProfile, strict, docs, approve: Approve, settings: Option<S> }   S: the flow's own settings
-//! ModelProfile     { is_small, context_tokens, has_verifier, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
+//! ModelProfile     { is_small, context_tokens, has_verifier, has_answer_check, can_abstain, price }     .evidence_tokens(used, reply)   how many tokens of evidence fit
 //! recent(&history, turns)                   the last turns (a question and its answer), only of users and models
 //! last_messages(&history, count)            the same, counted in messages
 //! fitted(messages, tokens_max)              the newest of them that fit
@@ -101,6 +101,10 @@ pub struct ModelProfile {
     /// The host provides the verifier (`evidence::JUDGE`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub has_verifier: bool,
+    /// The verifier also judges short answers of this model. The input of a run from before there was this check lacks it, so that its replay requests what it did
+    /// then.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub has_answer_check: bool,
     /// A small model trained to say that the passages do not answer the question. Other small models are not offered this: they use it too
     /// often.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -122,7 +126,7 @@ pub struct Price {
 
 impl Default for ModelProfile {
     fn default() -> Self {
-        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, can_abstain: false, price: None }
+        ModelProfile { is_small: true, context_tokens: 8_192, has_verifier: false, has_answer_check: false, can_abstain: false, price: None }
     }
 }
 

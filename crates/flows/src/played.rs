@@ -40,7 +40,7 @@ pub(crate) fn judged(effect: &Effect, supported: f32) -> Reply {
     let request: evidence::JudgeRequest = serde_json::from_value(call.arguments.clone()).unwrap();
     let judgements = vec![evidence::Judgement { supported, contradicted: 0.0 }; request.pairs().unwrap().len()];
     let weights = evidence::DecisionWeights { model: 1.0, ..evidence::DecisionWeights::default() };
-    Reply::ok(json!(evidence::JudgeReply { judgements, weights }))
+    Reply::ok(json!(evidence::JudgeReply { judgements, weights, answered: None }))
 }
 
 /// The reply to an effect with this many milliseconds. `None` for an agent runs the flow of that name.

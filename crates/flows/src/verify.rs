@@ -1,7 +1,8 @@
 //! Checks whether passages support an answer. The check is made of effects, so that a replay decides as the run did.
 //!
 //! ```text
-//!   text, passages ── Stage::Verifier ──▶ evidence.judge: each sentence with the passages that may support it, in one call
+//!   text, passages ── Stage::Verifier ──▶ evidence.judge: each sentence with the passages that may support it, in one call; of a small model's
+//!                                         answer also whether the passages answer the question with its short form
 //!                  ── Stage::Model ─────▶ one call of a large model about the sentences that stay uncertain (`verify = "model"`)
 //!                  ── Stage::Done ──────▶ Judged, for `evidence::Options::judged`
 //! ```
@@ -10,7 +11,7 @@
 //! leads to itself until the check is done. If the verifier or the model fails, the result of the previous stage stands, and a note records
 //! why.
 
-use evidence::{JUDGE, JudgeReply, JudgeRequest, Judged, ModelDecision, ModelWord, Questions, Span, Spans};
+use evidence::{Form, JUDGE, JudgeReply, JudgeRequest, Judged, ModelDecision, ModelWord, Questions, ShortAnswer, Span, Spans, TitledText, Trust};
 use graph::{Ask, Failure, FailureKind, Replies, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -102,10 +103,15 @@ impl Check {
 
     /// The next request; `None` once it is done.
     pub(crate) fn request(&self, spans: &[Span], means: CheckOptions<'_>) -> Option<Request> {
+        self.request_with(spans, means, None)
+    }
+
+    /// The same; a short answer is judged beside the sentences.
+    fn request_with(&self, spans: &[Span], means: CheckOptions<'_>, answer: Option<ShortAnswer>) -> Option<Request> {
         match self.stage {
             Stage::Verifier => {
                 let questions = Questions::of(&self.text, &Spans::new(spans));
-                let call = graph::tool(JUDGE, json!(JudgeRequest::new(questions.pairs())));
+                let call = graph::tool(JUDGE, json!(JudgeRequest::new(questions.pairs()).with_answer(answer)));
                 Some(Request::from(call).label("checking the answer").deadline_ms(DEADLINE_MS).last())
             }
             Stage::Model => Some(self.model_request(spans, means)),
@@ -234,6 +240,9 @@ fn number_of(shown: &Span, spans: &[Span]) -> Option<usize> {
 /// A text until it is checked; then an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Unchecked {
+    /// The question in full, if a short answer to it is to be judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    question: Option<String>,
     #[serde(rename = "said")]
     draft: DraftAnswer,
     shown: Vec<Span>,
@@ -245,7 +254,21 @@ impl Unchecked {
     pub(crate) fn new(draft: DraftAnswer, shown: Vec<Span>, is_strict: bool, means: CheckOptions<'_>) -> Unchecked {
         let draft = draft.without_headings(&shown);
         let check = Check::new(draft.markdown.as_str(), &shown, means);
-        Unchecked { draft, shown, is_strict, check }
+        Unchecked { question: None, draft, shown, is_strict, check }
+    }
+
+    /// The same for the answer to a question: its short form is judged too, if the model's answers are and it was given from passages of documents.
+    pub(crate) fn to_question(mut self, question: &str, means: CheckOptions<'_>) -> Unchecked {
+        let is_judged = means.model.has_answer_check && self.draft.short.is_some() && !self.is_strict && self.shown.iter().all(is_passage);
+        self.question = is_judged.then(|| question.to_owned());
+        self
+    }
+
+    fn short_answer(&self) -> Option<ShortAnswer> {
+        let (question, answer) = (self.question.clone()?, self.draft.short.clone()?);
+        let passages = in_order_of_use(&self.draft.markdown, &answer, &self.shown);
+        let titled = |span: &Span| TitledText { title: span.title.clone().unwrap_or_default(), text: span.text.clone() };
+        Some(ShortAnswer { question, answer, passages: passages.into_iter().take(PASSAGES_MAX).map(titled).collect() })
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -253,7 +276,7 @@ impl Unchecked {
     }
 
     pub(crate) fn ask(&self, means: CheckOptions<'_>) -> Ask {
-        Ask { requests: self.check.request(&self.shown, means).into_iter().collect() }
+        Ask { requests: self.check.request_with(&self.shown, means, self.short_answer()).into_iter().collect() }
     }
 
     pub(crate) fn fold(&mut self, means: CheckOptions<'_>, replies: &Replies<'_>) {
@@ -263,8 +286,43 @@ impl Unchecked {
     /// The answer, and why the check was reduced, if it was.
     pub(crate) fn finish(self) -> (Answer, Option<String>) {
         let judged = self.check.judged(&self.shown);
-        (answer::finish_judged(self.draft, &self.shown, self.is_strict, judged.as_ref()), self.check.failure)
+        let answered = self.check.reply.as_ref().and_then(|reply| reply.answered);
+        (answer::finish_judged(self.draft, &self.shown, self.is_strict, judged.as_ref(), answered), self.check.failure)
     }
+}
+
+/// Passages that are sent with a short answer; no more of usual length can be read at once.
+const PASSAGES_MAX: usize = 8;
+
+/// Prose of a document or page. Results of tools are not: what is computed from them need not be stated anywhere.
+fn is_passage(span: &Span) -> bool {
+    span.form == Form::Text && span.trust != Trust::Computed && (span.title.is_some() || span.address.is_some())
+}
+
+/// What the text cites first, then what has the words of the short answer, then the others as they were found. `lab/train/answers_data.py` has the same order.
+fn in_order_of_use<'s>(markdown: &str, short: &str, shown: &'s [Span]) -> Vec<&'s Span> {
+    let cited: Vec<usize> =
+        evidence::citations(markdown).iter().flat_map(|citation| &citation.numbers).filter_map(|number| number.checked_sub(1)).collect();
+    let short = plain_words(short);
+    let has_short = |span: &Span| {
+        let text = format!("{} {}", span.text, span.title.as_deref().unwrap_or_default());
+        !short.is_empty() && !["yes", "no"].contains(&short.as_str()) && plain_words(&text).contains(&short)
+    };
+    let mut places: Vec<usize> = (0..shown.len()).collect();
+    let rank = |at: &usize| match cited.iter().position(|number| number == at) {
+        Some(place) => (0, place),
+        None if has_short(&shown[*at]) => (1, *at),
+        None => (2, *at),
+    };
+    places.sort_by_cached_key(rank);
+    places.into_iter().map(|at| &shown[at]).collect()
+}
+
+/// The words in lower case without articles and punctuation.
+fn plain_words(text: &str) -> String {
+    let lower = text.to_lowercase();
+    let words = lower.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !["", "a", "an", "the"].contains(word));
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -272,7 +330,8 @@ mod tests {
     use super::*;
     use evidence::{DecidedBy, DecisionWeights, Judgement, Status};
 
-    const LARGE: ModelProfile = ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: true, can_abstain: false, price: None };
+    const LARGE: ModelProfile =
+        ModelProfile { is_small: false, context_tokens: 32_000, has_verifier: true, has_answer_check: false, can_abstain: false, price: None };
 
     fn spans() -> Vec<Span> {
         let span = |title: &str, text: &str| Span { text: text.into(), title: Some(title.into()), source: "docs.search".into(), ..Span::default() };
@@ -284,13 +343,13 @@ mod tests {
     fn judgements(check: &Check, supported: f32, contradicted: f32) -> Value {
         let pairs = Questions::of(&check.text, &Spans::new(&spans())).pairs().count();
         let weights = DecisionWeights { model: 1.0, ..DecisionWeights::default() };
-        json!(JudgeReply { judgements: vec![Judgement { supported, contradicted }; pairs], weights })
+        json!(JudgeReply { judgements: vec![Judgement { supported, contradicted }; pairs], weights, answered: None })
     }
 
     fn statuses(check: &Check) -> Vec<(Status, DecidedBy, Option<usize>)> {
         let judged = check.judged(&spans());
         let draft = DraftAnswer { markdown: ANSWER.into(), short: None };
-        let answer = answer::finish_judged(draft, &spans(), false, judged.as_ref());
+        let answer = answer::finish_judged(draft, &spans(), false, judged.as_ref(), None);
         answer.sentences.iter().map(|sentence| (sentence.status, sentence.by, sentence.contradicted_by)).collect()
     }
 
@@ -325,6 +384,59 @@ mod tests {
             assert_eq!((answer.text.starts_with(crate::NOT_SUPPORTED), answer.short.is_some()), (!is_answered, is_answered), "{}", answer.text);
             let last = answer.sentences.last().unwrap();
             assert!(answer.body[last.range.clone()].starts_with(fact), "ranges are in the body: {}", answer.body);
+        }
+    }
+
+    const QUESTION: &str = "When is the harbour free of ice?";
+
+    fn small_answer(shown: Vec<Span>, is_strict: bool, model: &ModelProfile) -> Unchecked {
+        let means = CheckOptions { verify: Verify::Fast, model };
+        let markdown = "**all winter** [2].\n\nThe harbour stays free of ice all winter [2].".to_owned();
+        Unchecked::new(DraftAnswer { markdown, short: Some("all winter".into()) }, shown, is_strict, means).to_question(QUESTION, means)
+    }
+
+    #[test]
+    fn a_short_answer_from_passages_is_judged_with_what_it_cites_first() {
+        let small = ModelProfile { is_small: true, has_answer_check: true, ..LARGE };
+        let asked = |shown: Vec<Span>, is_strict: bool, model: &ModelProfile| {
+            let unchecked = small_answer(shown, is_strict, model);
+            let ask = unchecked.ask(CheckOptions { verify: Verify::Fast, model });
+            let graph::Effect::CallTool(call) = &ask.requests[0].effect else { panic!("{ask:?}") };
+            JudgeRequest::deserialize(&call.arguments).unwrap().answer().cloned()
+        };
+        let more = |span: Span| spans().into_iter().chain([span]).collect::<Vec<_>>();
+        let winter = Span { title: Some("Winter".into()), text: "All winter there is snow.".into(), ..Span::default() };
+        let answer = asked(more(winter.clone()), false, &small).unwrap();
+        assert_eq!((answer.question.as_str(), answer.answer.as_str()), (QUESTION, "all winter"));
+        let titles: Vec<&str> = answer.passages.iter().map(|passage| passage.title.as_str()).collect();
+        assert_eq!(titles, ["Port", "Winter", "Log"], "cited, with the words of the answer, the rest");
+        assert_eq!(asked(spans(), false, &ModelProfile { has_answer_check: false, ..small }), None, "as before there was the check");
+        assert_eq!(asked(spans(), true, &small), None, "strict removes what is not supported");
+        for result in [
+            Span { form: Form::Scalars, ..winter.clone() },
+            Span { form: Form::Rows, ..winter.clone() },
+            Span { form: Form::Derived, ..winter.clone() },
+            Span { trust: Trust::Computed, ..winter.clone() },
+            Span { title: None, ..winter },
+        ] {
+            assert_eq!(asked(more(result), false, &small), None, "results of tools are not passages");
+        }
+    }
+
+    #[test]
+    fn an_improbable_short_answer_is_not_given_as_the_answer() {
+        let small = ModelProfile { is_small: true, has_answer_check: true, ..LARGE };
+        let means = CheckOptions { verify: Verify::Fast, model: &small };
+        for (answered, is_given) in [(Some(0.02), false), (Some(0.98), true), (None, true)] {
+            let mut unchecked = small_answer(spans(), false, &small);
+            let mut reply = judgements(&unchecked.check, 0.98, 0.0);
+            if let Some(probability) = answered {
+                reply["answered"] = json!(probability);
+            }
+            unchecked.check.take(&spans(), means, Ok(&reply));
+            let answer = unchecked.finish().0;
+            assert_eq!((answer.text.starts_with(crate::NOT_SUPPORTED), answer.short.is_some()), (!is_given, is_given), "{}", answer.text);
+            assert!(answer.text.contains("The harbour stays free of ice all winter [1]."), "its facts stay: {}", answer.text);
         }
     }
 

@@ -47,7 +47,8 @@ impl JudgeQueue {
                 return Err(wrong(format!("{} pairs, but at most {PAIRS_MAX} are judged at once", pairs.len())));
             }
             let model = judge().map_err(|why| Failure::new(FailureKind::Refused, why))?;
-            Ok(JudgeReply { judgements: model.judge(&pairs), weights: model.weights() })
+            let answered = request.answer().and_then(|answer| model.judge_answer(answer));
+            Ok(JudgeReply { judgements: model.judge(&pairs), weights: model.weights(), answered })
         });
         judged.await.map_err(|error| internal(error.to_string()))?
     }

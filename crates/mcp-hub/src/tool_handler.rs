@@ -173,7 +173,7 @@ impl EffectHandler for ToolHandler {
 mod tests {
     use super::*;
     use crate::Hints;
-    use evidence::{DecisionWeights, Entailment, JudgeRequest, Judgement, Pair};
+    use evidence::{DecisionWeights, Entailment, JudgeRequest, Judgement, Pair, ShortAnswer};
 
     fn tool(name: &str, argument: &str) -> Arc<ToolInfo> {
         Arc::new(ToolInfo {
@@ -237,6 +237,10 @@ mod tests {
             pairs.iter().map(one).collect()
         }
 
+        fn judge_answer(&self, answer: &ShortAnswer) -> Option<f32> {
+            Some(if answer.answer == "cat" { 1.0 } else { 0.0 })
+        }
+
         fn weights(&self) -> DecisionWeights {
             DecisionWeights { model: 1.0, ..DecisionWeights::default() }
         }
@@ -251,8 +255,14 @@ mod tests {
         let judging = handler().with_judge(|| Ok(&Scripted));
         assert_eq!((judging.repeatability(&jobs[0]), judging.objection(&jobs[0])), (Repeatability::Repeatable, None));
         let value = judging.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap();
-        let supported: Vec<f32> = serde_json::from_value::<JudgeReply>(value).unwrap().judgements.iter().map(|one| one.supported).collect();
-        assert_eq!(supported, [1.0, 0.0]);
+        let reply: JudgeReply = serde_json::from_value(value).unwrap();
+        assert_eq!((reply.judgements.iter().map(|one| one.supported).collect::<Vec<_>>(), reply.answered), (vec![1.0, 0.0], None));
+        for (answer, answered) in [("cat", 1.0), ("dog", 0.0)] {
+            let request = JudgeRequest::new(pairs.into_iter()).with_answer(Some(ShortAnswer { answer: answer.to_owned(), ..ShortAnswer::default() }));
+            let jobs = scripted::jobs(&[graph::tool(JUDGE, json!(request))]);
+            let value = judging.perform(&jobs[0], &Progress::nowhere()).await.result.unwrap();
+            assert_eq!(serde_json::from_value::<JudgeReply>(value).unwrap().answered, Some(answered));
+        }
         for job in &jobs[1..] {
             assert_eq!(judging.perform(job, &Progress::nowhere()).await.result.unwrap_err().kind, FailureKind::Invalid);
         }

@@ -55,7 +55,8 @@ impl ModelOptions {
             // The prompts must match the recording, and they depend on the model. It is not called, so no key is needed.
             let named = self.model.as_deref().and_then(|name| name.parse().ok()).or_else(|| config.table().model);
             // Recordings and scripts have no verifier.
-            let profile = ModelProfile { has_verifier: false, ..named.map(|name| profile_of(&name, config)).unwrap_or_default() };
+            let profile =
+                ModelProfile { has_verifier: false, has_answer_check: false, ..named.map(|name| profile_of(&name, config)).unwrap_or_default() };
             return Ok(EffectSetup { handler: Arc::new(replaying), profile, tools: None, models: None, choice: None });
         }
         let (models, choice) = match &self.own_model {
@@ -148,7 +149,9 @@ pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
         Family::Embedded | Family::Extract => {
             let context_tokens = u32::try_from(config.embedded.options().context_tokens_max).unwrap_or(u32::MAX);
             let can_abstain = name.family == Family::Embedded && weights::adapter_of(&name.model).is_some();
-            ModelProfile { is_small: true, context_tokens, has_verifier: true, can_abstain, price: Some(FREE) }
+            // Extraction copies sentences and answers nothing.
+            let has_answer_check = name.family == Family::Embedded;
+            ModelProfile { is_small: true, context_tokens, has_verifier: true, has_answer_check, can_abstain, price: Some(FREE) }
         }
         _ => {
             let row = config.table().row(name);
@@ -156,6 +159,7 @@ pub(crate) fn profile_of(name: &Name, config: &Config) -> ModelProfile {
                 is_small: false,
                 context_tokens: row.context_tokens_max.unwrap_or(UNKNOWN_TOKENS),
                 has_verifier: true,
+                has_answer_check: false,
                 can_abstain: false,
                 price: row
                     .usd_per_million_in

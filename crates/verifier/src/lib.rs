@@ -1,13 +1,18 @@
 //! Whether a text supports a claim, by a small model that is part of the binary: MiniLM-L6 as a cross-encoder, int8 weights, trained by `lab/train`.
 //!
+//! Beside it the answer check: whether passages state that a short answer is the answer to a question, by a second model on the same word embeddings.
+//!
 //! Deliberately absent: async, IO, and the decision what a status is (`evidence::decide`).
 //!
 //! ```text
 //!   (evidence, claim) ── tokens ──▶ windows of 350 tokens ── encoder ──▶ logits ── calibration ──▶ Judgement of the best window
+//!   (passages, question, answer) ── tokens ──▶ one text of 512 tokens ── encoder ──▶ logits ── calibration ──▶ probability
 //! ```
 
 #![warn(missing_docs)]
 
+#[cfg(feature = "model")]
+mod answers;
 #[cfg(feature = "model")]
 mod model;
 #[cfg(not(feature = "model"))]

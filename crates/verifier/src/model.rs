@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 
 use encoder::{Scratch, Text, Weights, WeightsError, builtin};
-use evidence::{DecisionWeights, Entailment, Judgement, Pair};
+use evidence::{DecisionWeights, Entailment, Judgement, Pair, ShortAnswer};
 
 use super::LoadError;
+use super::answers::AnswerCheck;
 use super::net::Net;
 use super::tokens::Words;
 
@@ -14,12 +15,13 @@ const BATCH_TOKENS_MAX: usize = 512;
 /// Threads that judge. Judging stands beside other work, so it never takes all cores of a large machine.
 const THREADS_MAX: usize = 4;
 
-/// The model, ready to judge. About 30 MB; one is enough for a process, see [`Verifier::shared`].
+/// The model, ready to judge. About 45 MB with the answer check; one is enough for a process, see [`Verifier::shared`].
 pub struct Verifier<'b> {
     net: Net<'b>,
     words: Words,
     calibration: Calibration,
     weights: DecisionWeights,
+    answers: Option<AnswerCheck<'b>>,
     threads: rayon::ThreadPool,
 }
 
@@ -34,7 +36,8 @@ impl Verifier<'static> {
     /// The model of this binary, loaded when it is first wanted.
     pub fn shared() -> Result<&'static Verifier<'static>, LoadError> {
         static SHARED: OnceLock<Result<Verifier<'static>, LoadError>> = OnceLock::new();
-        SHARED.get_or_init(|| Verifier::load(builtin::VERIFIER, builtin::TOKENIZER)).as_ref().map_err(Clone::clone)
+        let load = || Verifier::load(builtin::VERIFIER, builtin::TOKENIZER)?.with_answers(builtin::ANSWERS, builtin::VERIFIER);
+        SHARED.get_or_init(load).as_ref().map_err(Clone::clone)
     }
 }
 
@@ -49,12 +52,23 @@ impl<'b> Verifier<'b> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = rayon::ThreadPoolBuilder::new().num_threads(cores.min(THREADS_MAX)).thread_name(|_| "verifier".to_owned()).build();
         Ok(Verifier {
-            net: Net::load(&tensors)?,
+            net: Net::load(&tensors, &tensors, builtin::VERIFIER_LAYERS)?,
             words: Words::load(tokenizer)?,
             calibration: Calibration { slope, length, constant },
             weights,
+            answers: None,
             threads: threads.map_err(|error| LoadError::Threads(error.to_string()))?,
         })
+    }
+
+    /// The same with the answer check, whose word embeddings are those of `words`.
+    pub fn with_answers(self, weights: &'b [u8], words: &'b [u8]) -> Result<Self, LoadError> {
+        Ok(Verifier { answers: Some(AnswerCheck::load(weights, words)?), ..self })
+    }
+
+    /// Logits of the answer check, as the training scripts compute them; the first one is of a right answer. `None` without the check.
+    pub fn answer_logits(&self, answer: &ShortAnswer) -> Option<[f32; 3]> {
+        self.answers.as_ref().map(|check| check.logits(&self.words, answer))
     }
 
     /// Logits of supported, contradicted and not enough of one pair's first window, as the training scripts compute them.
@@ -117,6 +131,10 @@ impl Entailment for Verifier<'_> {
             judged.push(best.unwrap_or_default());
         }
         judged
+    }
+
+    fn judge_answer(&self, answer: &ShortAnswer) -> Option<f32> {
+        self.answers.as_ref().map(|check| check.probability(&self.words, answer))
     }
 
     fn weights(&self) -> DecisionWeights {

@@ -1,6 +1,5 @@
 //! The cross-encoder: the shared encoder over `[CLS] evidence [SEP] claim [SEP]`, and a head over the first token and the mean of all.
 
-use encoder::builtin::VERIFIER_LAYERS;
 use encoder::{Encoder, Matrix, Parts, Scratch, Text, WIDTH, Weights, WeightsError};
 
 pub(crate) struct Net<'b> {
@@ -11,9 +10,10 @@ pub(crate) struct Net<'b> {
 }
 
 impl<'b> Net<'b> {
-    pub(crate) fn load(weights: &Weights<'b>) -> Result<Self, WeightsError> {
+    /// The word embeddings may be in another file.
+    pub(crate) fn load(weights: &Weights<'b>, words: &Weights<'b>, layers: usize) -> Result<Self, WeightsError> {
         Ok(Net {
-            encoder: Encoder::new(Parts::read(weights, weights, VERIFIER_LAYERS)?),
+            encoder: Encoder::new(Parts::read(weights, words, layers)?),
             head_up: weights.matrix("head_up", 2 * WIDTH, WIDTH)?,
             head: weights.floats_of("head.weight", 3 * WIDTH)?,
             head_bias: weights.floats_of("head.bias", 3)?,

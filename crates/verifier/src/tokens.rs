@@ -5,8 +5,8 @@ use tokenizers::Tokenizer;
 
 use crate::LoadError;
 
-const CLS: u32 = 101;
-const SEP: u32 = 102;
+pub(crate) const CLS: u32 = 101;
+pub(crate) const SEP: u32 = 102;
 /// Tokens of a window with its claim, as in training.
 const WINDOW_TOKENS: usize = 352;
 /// Tokens that a window shares with the one before, so that a sentence on the border is whole in one of them.
@@ -58,7 +58,7 @@ impl Words {
         }
     }
 
-    fn ids(&self, text: &str) -> Vec<u32> {
+    pub(crate) fn ids(&self, text: &str) -> Vec<u32> {
         // A tokenizer of words and letters has an id for any text; without one there is nothing to judge.
         self.tokenizer.encode_fast(text, false).map(|encoding| encoding.get_ids().to_vec()).unwrap_or_default()
     }

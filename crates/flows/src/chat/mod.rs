@@ -433,7 +433,10 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             };
             answer::finish(&words, &[], false)
         }
-        Ok(draft) => return checked(s, Unchecked::new(draft, shown, s.strict, s.means())),
+        Ok(draft) => {
+            let unchecked = Unchecked::new(draft, shown, s.strict, s.means()).to_question(&s.full_question(), s.means());
+            return checked(s, unchecked);
+        }
         Err(failure) if no_model::is_down(&failure) => {
             return no_model::fail("chat", &failure.message, &answer::pick(&spans(s), &s.full_question(), LISTED_TOKENS_MAX));
         }

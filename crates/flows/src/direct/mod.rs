@@ -183,7 +183,10 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             s.answer = answer::finish(DECLINED, &[], false);
             Go::end().note("declined", "it needs a tool")
         }
-        Ok(draft) => return checked(s, Unchecked::new(draft, s.shown.clone(), s.strict, s.means())),
+        Ok(draft) => {
+            let unchecked = Unchecked::new(draft, s.shown.clone(), s.strict, s.means()).to_question(&s.full_question(), s.means());
+            return checked(s, unchecked);
+        }
         Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),
         Err(failure) => {
             s.answer = answer::finish(&answer::listed(FOUND, &s.shown), &s.shown, false);
@@ -285,7 +288,9 @@ mod tests {
             })
         };
         let weights = DecisionWeights { model: 1.0, ..DecisionWeights::default() };
-        let supported = |count: usize| Ok(json!(JudgeReply { judgements: vec![Judgement { supported: 0.9, contradicted: 0.0 }; count], weights }));
+        let supported = |count: usize| {
+            Ok(json!(JudgeReply { judgements: vec![Judgement { supported: 0.9, contradicted: 0.0 }; count], weights, answered: None }))
+        };
         let judged = run(true, &supported);
         assert_eq!(judged.output()["sentences"][0]["status"], "supported", "{}", judged.answer());
         assert_eq!(judged.output()["sentences"][0]["by"], "verifier");
@@ -317,6 +322,47 @@ mod tests {
         let large = json!({ "is_small": false, "context_tokens": 32_000 });
         let large = direct(json!({ "question": "Why?", "docs": true, "model": large }), Ok(passages(&[FACT])), Ok(json!("{\"facts\": []}")));
         assert_eq!((&large.models(ANSWER)[0].schema, large.answer().contains("facts")), (&None, true), "a large one writes as it likes");
+    }
+
+    #[test]
+    fn a_journal_from_before_the_answer_check_replays() {
+        let question = "From where is the log replayed?";
+        let facts = json!({ "facts": [{ "sentence": FACT, "source": 1 }], "short_answer": "the last checkpoint" });
+        let weights = DecisionWeights { model: 1.0, ..DecisionWeights::default() };
+        let graph = flow().unwrap();
+        for (has_answer_check, answered) in [(false, None), (true, Some(0.01))] {
+            let mut model = json!({ "is_small": true, "context_tokens": 8_192, "has_verifier": true });
+            if has_answer_check {
+                model["has_answer_check"] = json!(true);
+            }
+            let start = || Start::new("direct", "thread", "run", json!({ "question": question, "docs": true, "model": model }));
+            let mut run = Run::start(&graph, start()).unwrap();
+            let (mut entries, mut judged) = (Vec::new(), Vec::new());
+            while let graph::Next::Perform(jobs) = run.next() {
+                for job in jobs {
+                    let value = match (job.effect.name(), &*job.effect) {
+                        (DOCUMENTS, _) => passages(&[FACT]),
+                        (ANSWER, _) => facts.clone(),
+                        (JUDGE, graph::Effect::CallTool(call)) => {
+                            judged.push(call.arguments.clone());
+                            let count = call.arguments["pairs"].as_array().unwrap().len();
+                            json!(JudgeReply { judgements: vec![Judgement { supported: 0.9, contradicted: 0.0 }; count], weights, answered })
+                        }
+                        (other, _) => panic!("{other} is not asked"),
+                    };
+                    entries.extend(run.feed(job.task, job.attempt, graph::Reply::ok(value)).unwrap());
+                }
+            }
+            // Digests of requests are in the journal: a run that began without the check must not ask for it now.
+            let fields: Vec<&str> = judged[0].as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!((judged.len(), fields.contains(&"answer"), fields.len()), (1, has_answer_check, if has_answer_check { 4 } else { 3 }));
+            let mut again = Run::start(&graph, start()).unwrap();
+            entries.into_iter().for_each(|entry| again.apply(entry).unwrap());
+            let graph::Next::Done(replayed) = again.next() else { panic!("the journal is whole") };
+            let output = replayed.output().unwrap();
+            assert_eq!(run.outcome().and_then(|outcome| outcome.output()), Some(output));
+            assert_eq!(output.get("short").is_some(), !has_answer_check, "{}", output["answer"]);
+        }
     }
 
     #[test]

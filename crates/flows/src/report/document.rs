@@ -211,7 +211,7 @@ pub(super) fn checked(s: &mut Report) -> Go {
     let judged = Judged::joined(checks.iter().filter_map(|check| check.judged(&s.spans)));
     let text = std::iter::once(format!("# {}", s.title)).chain(std::mem::take(&mut s.parts)).collect::<Vec<_>>().join("\n\n");
     let draft = DraftAnswer { markdown: text, short: None };
-    s.answer = answer::finish_judged(draft, &s.spans, s.strict, judged.as_ref());
+    s.answer = answer::finish_judged(draft, &s.spans, s.strict, judged.as_ref(), None);
     if let Some(missing) = not_covered(s) {
         s.answer.append(&missing);
     }
