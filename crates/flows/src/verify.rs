@@ -258,7 +258,7 @@ impl Unchecked {
     }
 
     /// The same for the answer to a question: its short form is judged too, if the model's answers are and it was given from passages of documents.
-    pub(crate) fn to_question(mut self, question: &str, means: CheckOptions<'_>) -> Unchecked {
+    pub(crate) fn for_question(mut self, question: &str, means: CheckOptions<'_>) -> Unchecked {
         let is_judged = means.model.has_answer_check && self.draft.short.is_some() && !self.is_strict && self.shown.iter().all(is_passage);
         self.question = is_judged.then(|| question.to_owned());
         self
@@ -392,7 +392,7 @@ mod tests {
     fn small_answer(shown: Vec<Span>, is_strict: bool, model: &ModelProfile) -> Unchecked {
         let means = CheckOptions { verify: Verify::Fast, model };
         let markdown = "**all winter** [2].\n\nThe harbour stays free of ice all winter [2].".to_owned();
-        Unchecked::new(DraftAnswer { markdown, short: Some("all winter".into()) }, shown, is_strict, means).to_question(QUESTION, means)
+        Unchecked::new(DraftAnswer { markdown, short: Some("all winter".into()) }, shown, is_strict, means).for_question(QUESTION, means)
     }
 
     #[test]

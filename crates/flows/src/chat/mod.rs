@@ -434,7 +434,7 @@ fn fold_answer(s: &mut Chat, replies: &Replies<'_>) -> Go {
             answer::finish(&words, &[], false)
         }
         Ok(draft) => {
-            let unchecked = Unchecked::new(draft, shown, s.strict, s.means()).to_question(&s.full_question(), s.means());
+            let unchecked = Unchecked::new(draft, shown, s.strict, s.means()).for_question(&s.full_question(), s.means());
             return checked(s, unchecked);
         }
         Err(failure) if no_model::is_down(&failure) => {

@@ -184,7 +184,7 @@ fn fold(s: &mut Direct, replies: &Replies<'_>) -> Go {
             Go::end().note("declined", "it needs a tool")
         }
         Ok(draft) => {
-            let unchecked = Unchecked::new(draft, s.shown.clone(), s.strict, s.means()).to_question(&s.full_question(), s.means());
+            let unchecked = Unchecked::new(draft, s.shown.clone(), s.strict, s.means()).for_question(&s.full_question(), s.means());
             return checked(s, unchecked);
         }
         Err(failure) if s.shown.is_empty() || no_model::is_down(&failure) => return no_model::fail("direct", &failure.message, &s.shown),

@@ -94,7 +94,7 @@ fn with_not_done(s: &Reason, mut draft: DraftAnswer, mut shown: Vec<Span>) -> (D
 /// Starts the check of an answer that ends the run.
 pub(super) fn check_answer(s: &mut Reason, draft: DraftAnswer, shown: Vec<Span>) -> Go {
     let (draft, shown) = with_not_done(s, draft, shown);
-    let unchecked = Unchecked::new(draft, shown, s.strict, s.means()).to_question(&s.full_question(), s.means());
+    let unchecked = Unchecked::new(draft, shown, s.strict, s.means()).for_question(&s.full_question(), s.means());
     checked(s, unchecked)
 }
 

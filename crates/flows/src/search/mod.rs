@@ -503,7 +503,7 @@ fn fold_synthesis(s: &mut Search, replies: &Replies<'_>) -> Go {
                 notes.push(("synthesis_salvaged", json!(how)));
             }
             s.reasoning = read.reasoning;
-            let unchecked = Unchecked::new(read.draft, s.shown.clone(), s.strict, s.means()).to_question(&s.full_question(), s.means());
+            let unchecked = Unchecked::new(read.draft, s.shown.clone(), s.strict, s.means()).for_question(&s.full_question(), s.means());
             let go = checked(s, unchecked, read.missing);
             return notes.into_iter().fold(go, |go, (name, value)| go.note(name, value));
         }
