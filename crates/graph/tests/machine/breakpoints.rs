@@ -142,7 +142,7 @@ fn states_are_kept_on_entering_each_step_up_to_a_limit() {
     let seen: Vec<(u64, &str, &Value)> = states.iter().map(|one| (one.step, &*one.node, &one.state["received"])).collect();
     assert_eq!((seen, is_cut), (vec![(0, "look", &json!([])), (1, "count", &json!([7]))], false));
     let mut run = begin(Vec::new());
-    run.record_states(30);
+    run.record_states(33);
     drive(&mut run, |_| panic!("nobody is asked"));
     let (states, is_cut) = run.take_states();
     assert_eq!((states.len(), is_cut), (1, true));
