@@ -41,7 +41,9 @@ async def pieces(said, key):
         if mode == "slowly":
             await work()
         if mode == "keeping":
-            await asyncio.shield(works.setdefault(key, asyncio.ensure_future(work())))
+            if key not in works:
+                works[key] = asyncio.ensure_future(work())
+            await asyncio.shield(works[key])
     except asyncio.CancelledError:
         note("cancelled")
         raise
