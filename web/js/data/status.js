@@ -8,13 +8,13 @@ export const status = cell(null);
 export const models = cell(null);
 
 /// The server's own texts, in the language of the page.
-({ => const inWords = (reply) => ({ => ({
+const inWords = (reply) => ({
   ...reply,
   model: reply.model && { ...reply.model, why: serverText(reply.model.why) },
   flows: reply.flows?.map((flow) => ({ ...flow, title: serverText(flow.title), about: serverText(flow.about), settings: flow.settings?.map((one) => ({ ...one, help: serverText(one.help) })) })),
 });
 
-({ => const modelsInWords = (reply) => ({ => ({
+const modelsInWords = (reply) => ({
   ...reply,
   chosen: reply.chosen && { ...reply.chosen, why: serverText(reply.chosen.why) },
   options: reply.options?.map((one) => ({ ...one, title: serverText(one.title), detail: serverText(one.detail), todo: serverText(one.todo) })),
