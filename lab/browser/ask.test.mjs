@@ -94,6 +94,9 @@ test("a question that is asked while the server is away is asked once it is back
   const page = await harness.page();
   for (const other of harness.pages) other.mayLose = true;
   await choose(page, "Flow", "direct");
+  // The parts of a conversation are loaded after the page itself.
+  await page.waitForFunction(() => performance.getEntriesByType("resource").some((one) => one.name.includes("thread_parts")));
+  await page.waitForTimeout(500);
   await harness.kill();
   await ask(page, "What is a relay baton, after all?");
   await page.locator(".question", { hasText: "after all" }).waitFor();

@@ -17,12 +17,14 @@ import { FirstRun } from "./first.js";
 import { Latest, useStayAtEnd } from "./latest.js";
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
-/// Everything that only a conversation with turns needs. It is loaded when somebody begins to type.
+/// Everything that only a conversation with turns needs. It is loaded after the page, or when somebody begins to type.
 const parts = () => import("./thread_parts.js");
 const Head = lazy(async () => (await parts()).Head, { isQuiet: true });
 const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });
 /// Where the server cannot be reached yet, the parts are loaded when they are shown.
 const preload = () => parts().catch(() => {});
+/// Browsers do not fetch a module again whose fetch failed, so the parts are loaded once the page is, before the server can be away.
+addEventListener("load", preload);
 
 /// How long a question that is sent while a run is about to end waits for that end, and how often it asks.
 const END_WAIT_MS = 2000;
