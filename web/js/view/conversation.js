@@ -23,8 +23,10 @@ const Head = lazy(async () => (await parts()).Head, { isQuiet: true });
 const TurnList = lazy(async () => (await parts()).TurnList, { isQuiet: true });
 /// Where the server cannot be reached yet, the parts are loaded when they are shown.
 const preload = () => parts().catch(() => {});
+/// After what the page needs at once.
+const PRELOAD_MS = 1_000;
 /// Browsers do not fetch a module again whose fetch failed, so the parts are loaded once the page is, before the server can be away.
-addEventListener("load", preload);
+addEventListener("load", () => setTimeout(preload, PRELOAD_MS));
 
 /// How long a question that is sent while a run is about to end waits for that end, and how often it asks.
 const END_WAIT_MS = 2000;
